@@ -1,0 +1,94 @@
+// What the algorithms share: a graph on a team of threads, cut into blocks of rows, with sums that come out the same for
+// any number of threads.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "passes.hpp"
+#include "team.hpp"
+
+namespace polybasis {
+
+template <class T, class I>
+class Engine {
+ public:
+  // width: channels of the widest panel to come; it decides how much work a block is.
+  Engine(const Csr<T, I>& graph, Isa isa, int threads, int64_t channels)
+      : graph(graph), on_graph(passes<T, I>(isa)), on_rows(row_passes<T>(isa)) {
+    const int64_t width = std::min<int64_t>(channels, panel_width<T>);
+    const int64_t nonzeros = graph.rows ? graph.indptr[graph.rows] : 0;
+    const int64_t work = (nonzeros + row_work * graph.rows) * std::max<int64_t>(width, 4);
+    const int64_t blocks = std::clamp<int64_t>(work / smallest_block, 1, most_blocks);
+    for (int64_t b = 0; b <= blocks; ++b) bounds_.push_back(row_at((nonzeros + row_work * graph.rows) / blocks * b));
+    bounds_.back() = graph.rows;
+    threads_ = static_cast<int>(std::clamp<int64_t>(threads, 1, blocks));
+  }
+
+  int threads() const { return threads_; }
+
+  // Calls f(panel, first channel) for each panel of a row-major array with `channels` columns.
+  template <class F>
+  void over_panels(int64_t channels, F&& f) const {
+    for (int64_t c = 0; c < channels; c += panel_width<T>)
+      f(Panel{channels, static_cast<int>(std::min<int64_t>(panel_width<T>, channels - c))}, c);
+  }
+
+  template <class Pass>
+  void run(Team& team, Pass&& pass) const {
+    team.run(blocks(), [&](int64_t b) { pass(Rows{bounds_[b], bounds_[b + 1]}); });
+  }
+
+  // Runs pass(rows, partial) with `count` zeroed sums for each block, then adds up the blocks' sums in their order.
+  template <class Pass>
+  std::vector<double> sum(Team& team, int64_t count, Pass&& pass) {
+    partial_.assign(blocks() * count, 0.0);
+    team.run(blocks(), [&](int64_t b) { pass(Rows{bounds_[b], bounds_[b + 1]}, partial_.data() + b * count); });
+    std::vector<double> total(count, 0.0);
+    for (int64_t b = 0; b < blocks(); ++b)
+      for (int64_t i = 0; i < count; ++i) total[i] += partial_[b * count + i];
+    return total;
+  }
+
+  // As sum, with the largest number of the blocks in place of their sum.
+  template <class Pass>
+  std::vector<double> largest(Team& team, int64_t count, Pass&& pass) {
+    partial_.assign(blocks() * count, 0.0);
+    team.run(blocks(), [&](int64_t b) { pass(Rows{bounds_[b], bounds_[b + 1]}, partial_.data() + b * count); });
+    std::vector<double> most(count, 0.0);
+    for (int64_t b = 0; b < blocks(); ++b)
+      for (int64_t i = 0; i < count; ++i) most[i] = std::max(most[i], partial_[b * count + i]);
+    return most;
+  }
+
+  const Csr<T, I>& graph;
+  const Passes<T, I>& on_graph;
+  const RowPasses<T>& on_rows;
+
+ private:
+  static constexpr int64_t row_work = 4;            // what a row costs beside its nonzeros, in nonzeros
+  static constexpr int64_t smallest_block = 1 << 16;  // fewer multiplications are not worth waking a thread
+  static constexpr int64_t most_blocks = 128;
+
+  int64_t blocks() const { return static_cast<int64_t>(bounds_.size()) - 1; }
+
+  // The first row before which `work` has been done.
+  int64_t row_at(int64_t work) const {
+    int64_t low = 0, high = graph.rows;
+    while (low < high) {
+      const int64_t middle = (low + high) / 2;
+      if (static_cast<int64_t>(graph.indptr[middle]) + row_work * middle < work)
+        low = middle + 1;
+      else
+        high = middle;
+    }
+    return low;
+  }
+
+  std::vector<int64_t> bounds_;
+  std::vector<double> partial_;
+  int threads_;
+};
+
+}  // namespace polybasis

@@ -1,0 +1,208 @@
+// The Python face: an operator that has checked its own arrays, and functions on plain buffers.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+
+#include <string>
+
+#include "algorithms.hpp"
+#include "huge_pages.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace polybasis {
+namespace {
+
+template <class T>
+using In = nb::ndarray<const T, nb::c_contig, nb::device::cpu>;
+template <class T>
+using Out = nb::ndarray<T, nb::c_contig, nb::device::cpu>;
+
+template <class T>
+void ask_for_huge_pages(const Out<T>& array) {
+  polybasis::ask_for_huge_pages(array.data(), array.nbytes());
+}
+
+void require(bool holds, const char* message) {
+  if (!holds) throw nb::value_error(message);
+}
+
+template <class Array>
+void require_shape(const Array& array, std::initializer_list<int64_t> shape, const char* what) {
+  bool fits = array.ndim() == shape.size();
+  size_t axis = 0;
+  for (const int64_t extent : shape) {
+    fits = fits && static_cast<int64_t>(array.shape(axis)) == extent;
+    ++axis;
+  }
+  if (!fits) throw nb::value_error((std::string(what) + " has the wrong shape").c_str());
+}
+
+Isa isa_named(const std::string& wanted) {
+  const Isa best = best_isa();
+  for (const Isa isa : {Isa::plain, Isa::avx2, Isa::avx512})
+    if (wanted == name(isa)) {
+      require(isa <= best, "this processor does not have that instruction set");
+      return isa;
+    }
+  throw nb::value_error("isa is one of plain, avx2, avx512");
+}
+
+// P in compressed rows with values of type T and indices of type I. It keeps the arrays alive and has looked at every
+// index, so that no later call can leave them.
+template <class T, class I>
+class Operator {
+ public:
+  Operator(In<I> indptr, In<I> indices, In<T> values, const std::string& isa)
+      : indptr_(indptr), indices_(indices), values_(values), isa_(isa_named(isa)) {
+    require(indptr.ndim() == 1 && indptr.shape(0) >= 1, "indptr is a vector with one entry more than there are rows");
+    const int64_t rows = static_cast<int64_t>(indptr.shape(0)) - 1, nonzeros = indptr.data()[rows];
+    require_shape(indices, {nonzeros}, "indices");
+    require_shape(values, {nonzeros}, "values");
+    require(indptr.data()[0] == 0, "indptr starts at 0");
+    for (int64_t i = 0; i < rows; ++i) require(indptr.data()[i] <= indptr.data()[i + 1], "indptr decreases");
+    for (int64_t e = 0; e < nonzeros; ++e)
+      require(indices.data()[e] >= 0 && indices.data()[e] < rows, "indices has a node out of range");
+  }
+
+  int64_t rows() const { return static_cast<int64_t>(indptr_.shape(0)) - 1; }
+
+  void product(In<T> x, Out<T> y, int threads) const {
+    const int64_t d = channels(x);
+    require_shape(y, {rows(), d}, "y");
+    nb::gil_scoped_release release;
+    ask_for_huge_pages(y);
+    polybasis::product(csr(), isa_, threads, d, x.data(), y.data());
+  }
+
+  void peak(In<T> x, Out<double> peaks, int threads) const {
+    const int64_t d = channels(x);
+    require_shape(peaks, {d}, "peaks");
+    nb::gil_scoped_release release;
+    polybasis::peak(csr(), isa_, threads, d, x.data(), peaks.data());
+  }
+
+  int64_t optimal_basis(In<T> x, In<double> peaks, Out<T> V, Out<double> gamma, Out<double> sqrt_beta, Out<int64_t> rank,
+                        bool last_gamma, int threads) const {
+    const int64_t d = channels(x), planes = leading(V);
+    require_shape(V, {planes, rows(), d}, "V");
+    require_shape(peaks, {d}, "peaks");
+    require_shape(gamma, {planes, d}, "gamma");
+    require_shape(sqrt_beta, {planes, d}, "sqrt_beta");
+    require_shape(rank, {d}, "rank");
+    nb::gil_scoped_release release;
+    ask_for_huge_pages(V);
+    return polybasis::optimal_basis(csr(), isa_, threads, d, static_cast<int>(planes - 1), x.data(), peaks.data(),
+                                    V.data(), gamma.data(), sqrt_beta.data(), rank.data(), last_gamma);
+  }
+
+  void combine(In<T> V, In<T> alpha, Out<T> z, int threads) const {
+    const int64_t d = channels(z), planes = leading(V);
+    require_shape(V, {planes, rows(), d}, "V");
+    require_shape(alpha, {planes, d}, "alpha");
+    nb::gil_scoped_release release;
+    ask_for_huge_pages(z);
+    polybasis::combine(csr(), isa_, threads, d, static_cast<int>(planes - 1), V.data(), alpha.data(), z.data());
+  }
+
+  void optimal_adjoint(In<T> V, In<double> gamma, In<double> sqrt_beta, In<T> alpha, In<T> z_bar, Out<T> x_bar,
+                       Out<T> alpha_bar, Out<T> work, int threads) const {
+    const int64_t d = channels(z_bar), planes = leading(V);
+    require_shape(V, {planes, rows(), d}, "V");
+    for (const auto& array : {gamma, sqrt_beta}) require_shape(array, {planes, d}, "gamma or sqrt_beta");
+    require_shape(alpha, {planes, d}, "alpha");
+    require_shape(alpha_bar, {planes, d}, "alpha_bar");
+    require_shape(x_bar, {rows(), d}, "x_bar");
+    require_shape(work, {rows(), d}, "work");
+    nb::gil_scoped_release release;
+    ask_for_huge_pages(x_bar);
+    ask_for_huge_pages(work);
+    polybasis::optimal_adjoint(csr(), isa_, threads, d, static_cast<int>(planes - 1), V.data(), gamma.data(),
+                               sqrt_beta.data(), alpha.data(), z_bar.data(), x_bar.data(), alpha_bar.data(), work.data());
+  }
+
+  void recurrence(In<T> x, In<T> alpha, In<T> s, In<T> a, In<T> b, In<T> c, Out<T> h, Out<T> z, int threads) const {
+    const int64_t d = channels(x), planes = leading(h), K = leading(alpha) - 1;
+    require_coefficients(K, d, alpha, s, a, b, c);
+    require(planes >= 2 || K == 0, "h has two planes at least");
+    require_shape(h, {planes, rows(), d}, "h");
+    require_shape(z, {rows(), d}, "z");
+    nb::gil_scoped_release release;
+    ask_for_huge_pages(h);
+    ask_for_huge_pages(z);
+    polybasis::recurrence(csr(), isa_, threads, d, static_cast<int>(K), {s.data(), a.data(), b.data(), c.data()},
+                          alpha.data(), x.data(), h.data(), static_cast<int>(planes), z.data());
+  }
+
+  void recurrence_adjoint(In<T> h, In<T> alpha, In<T> s, In<T> a, In<T> b, In<T> c, In<T> z_bar, Out<T> x_bar,
+                          Out<T> alpha_bar, Out<T> s_bar, Out<T> a_bar, Out<T> b_bar, Out<T> c_bar, Out<T> work,
+                          int threads) const {
+    const int64_t d = channels(z_bar), K = leading(alpha) - 1;
+    require_coefficients(K, d, alpha, s, a, b, c);
+    require_coefficients(K, d, alpha_bar, s_bar, a_bar, b_bar, c_bar);
+    require_shape(h, {K + 1, rows(), d}, "h");
+    require_shape(x_bar, {rows(), d}, "x_bar");
+    require_shape(work, {rows(), d}, "work");
+    nb::gil_scoped_release release;
+    ask_for_huge_pages(x_bar);
+    ask_for_huge_pages(work);
+    polybasis::recurrence_adjoint(
+        csr(), isa_, threads, d, static_cast<int>(K), {s.data(), a.data(), b.data(), c.data()}, alpha.data(), h.data(),
+        z_bar.data(), {x_bar.data(), alpha_bar.data(), s_bar.data(), a_bar.data(), b_bar.data(), c_bar.data()}, work.data());
+  }
+
+ private:
+  Csr<T, I> csr() const { return {indptr_.data(), indices_.data(), values_.data(), rows()}; }
+
+  template <class Array>
+  int64_t channels(const Array& x) const {
+    require(x.ndim() == 2 && static_cast<int64_t>(x.shape(0)) == rows(), "a signal has one row for each node");
+    return static_cast<int64_t>(x.shape(1));
+  }
+
+  template <class Array>
+  static int64_t leading(const Array& array) {
+    require(array.ndim() >= 1 && array.shape(0) >= 1, "a basis has at least one vector");
+    return static_cast<int64_t>(array.shape(0));
+  }
+
+  template <class Array>
+  static void require_coefficients(int64_t K, int64_t d, const Array& alpha, const Array& s, const Array& a, const Array& b,
+                                   const Array& c) {
+    require_shape(alpha, {K + 1, d}, "alpha");
+    require_shape(s, {d}, "s");
+    for (const auto& array : {a, b, c}) require_shape(array, {K, d}, "a, b or c");
+  }
+
+  In<I> indptr_, indices_;
+  In<T> values_;
+  Isa isa_;
+};
+
+template <class T, class I>
+void bind(nb::module_& module, const char* class_name) {
+  using Class = Operator<T, I>;
+  nb::class_<Class>(module, class_name)
+      .def(nb::init<In<I>, In<I>, In<T>, const std::string&>(), "indptr"_a, "indices"_a, "values"_a, "isa"_a)
+      .def("product", &Class::product)
+      .def("peak", &Class::peak)
+      .def("optimal_basis", &Class::optimal_basis)
+      .def("combine", &Class::combine)
+      .def("optimal_adjoint", &Class::optimal_adjoint)
+      .def("recurrence", &Class::recurrence)
+      .def("recurrence_adjoint", &Class::recurrence_adjoint);
+}
+
+}  // namespace
+}  // namespace polybasis
+
+NB_MODULE(_native, module) {
+  using namespace polybasis;
+  module.doc() = "Kernels of polybasis on plain buffers.";
+  module.def("best_isa", [] { return std::string(name(best_isa())); }, "The best instruction set of this processor.");
+  bind<float, int32_t>(module, "OperatorF32I32");
+  bind<float, int64_t>(module, "OperatorF32I64");
+  bind<double, int32_t>(module, "OperatorF64I32");
+  bind<double, int64_t>(module, "OperatorF64I64");
+}

@@ -1,0 +1,105 @@
+// The passes over N x d arrays that all algorithms here are made of, as function tables, one for each instruction set.
+//
+// A pass works on rows [begin, end) of one *panel*: at most `panel_width<T>` neighbouring channels of row-major arrays
+// whose rows are `stride` elements apart. Channels never mix, so a panel is a whole problem of its own. Arrays of
+// per-channel numbers (`scale`, `gamma`, ..) are indexed from the panel's first channel. Inner products are accumulated
+// in double and added to the caller's `sums`, `width` numbers for each product.
+#pragma once
+
+#include <cstdint>
+
+namespace polybasis {
+
+template <class T>
+constexpr int panel_width = 256 / sizeof(T);  // what the registers of the narrowest fast instruction set hold
+
+// The propagation matrix P, symmetric, in compressed rows.
+template <class T, class I>
+struct Csr {
+  const I* indptr;
+  const I* indices;
+  const T* values;
+  int64_t rows;
+};
+
+struct Panel {
+  int64_t stride;
+  int width;
+};
+
+struct Rows {
+  int64_t begin, end;
+};
+
+// h' = a P h + b h + c h_prev and z += alpha h' (h_prev may be h' itself, or null; z may be null).
+template <class T>
+struct RecurrenceStep {
+  const T *a, *b, *c, *alpha;
+  const T *h, *h_prev;
+  T *h_next, *z;
+};
+
+// lambda' = alpha z_bar + a P lambda + b lambda + c lambda_next, written over lambda_next. For the coefficients' gradients:
+// sums of <P lambda, h>, <lambda, h>, <lambda, h_prev>, <z_bar, h>, in this order.
+template <class T>
+struct RecurrenceAdjointStep {
+  const T *a, *b, *c, *alpha;
+  const T *z_bar, *lambda;
+  T* lambda_next;
+  const T *h, *h_prev;
+};
+
+// lambda' = z z_bar + t_prev t_prev + next v_next + here v + prev v_prev + own t + P t, written over t_prev, with the
+// sums <lambda', v>, <lambda', v_prev>, <t, v_prev>, <z_bar, v>. Without t only the first term is there; v_prev may be null.
+template <class T>
+struct OptimalAdjointStep {
+  struct {
+    const T *z, *t_prev, *next, *here, *prev, *own;
+  } weight;
+  const T *z_bar, *t;
+  T* t_prev;
+  const T *v_next, *v, *v_prev;
+};
+
+template <class T, class I>
+struct Passes {
+  // y = P x
+  void (*product)(const Csr<T, I>&, Panel, Rows, const T* x, T* y);
+  // w = scale (P u) - beta v_prev (null: no such term) and sums <w, scale u>; w null: only the sums.
+  void (*lanczos_product)(const Csr<T, I>&, Panel, Rows, const T* u, const double* scale, const T* v_prev,
+                          const double* beta, T* w, double* sums);
+  void (*recurrence)(const Csr<T, I>&, Panel, Rows, const RecurrenceStep<T>&);
+  void (*recurrence_adjoint)(const Csr<T, I>&, Panel, Rows, const RecurrenceAdjointStep<T>&, double* sums);
+  void (*optimal_adjoint)(const Csr<T, I>&, Panel, Rows, const OptimalAdjointStep<T>&, double* sums);
+};
+
+template <class T>
+struct RowPasses {
+  // The largest |x| of each channel into peaks (kept if larger); NaN and infinity become infinity.
+  void (*peak)(Panel, Rows, const T* x, double* peaks);
+  // y = scale x in double, then rounded, and sums |y|^2.
+  void (*rescale)(Panel, Rows, const T* x, const double* scale, T* y, double* sums);
+  // u = scale u; w = w - gamma u; sums |w|^2.
+  void (*subtract)(Panel, Rows, T* u, const double* scale, const double* gamma, T* w, double* sums);
+  // sums <w, v_j>, j < count, where v_j starts `plane` elements after v_{j-1}.
+  void (*dots)(Panel, Rows, const T* w, const T* v, int64_t plane, int count, double* sums);
+  // w = w - sum_j weights_j v_j; sums |w|^2. weights: count rows of `width`.
+  void (*remove)(Panel, Rows, T* w, const T* v, int64_t plane, int count, const T* weights, double* sums);
+  // z = sum_j weights_j v_j.
+  void (*combine)(Panel, Rows, const T* v, int64_t plane, int count, const T* weights, T* z);
+  // y = p x + q u + r v (null vectors: term absent); y may be x.
+  void (*mix)(Panel, Rows, const T* p, const T* x, const T* q, const T* u, const T* r, const T* v, T* y);
+};
+
+enum class Isa { plain, avx2, avx512 };
+
+// The best instruction set of this processor, or the one asked for.
+Isa best_isa();
+const char* name(Isa);
+
+template <class T, class I>
+const Passes<T, I>& passes(Isa);
+template <class T>
+const RowPasses<T>& row_passes(Isa);
+
+}  // namespace polybasis

@@ -1,0 +1,15 @@
+"""Polynomial graph filters with learnable and optimal bases.
+
+>>> import torch, polybasis as pb
+>>> g = pb.Graph.from_edge_index(torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]]))
+>>> b = pb.optimal_basis(g, torch.tensor([[1.0], [2.0], [0.0], [0.0]]), K=2)
+>>> b.vectors.shape
+torch.Size([3, 4, 1])
+"""
+
+from polybasis import bases, krylov, nn
+from polybasis.graph import Graph
+from polybasis.krylov import OptimalBasis, optimal_basis
+
+__version__ = "0.1.0"
+__all__ = ["Graph", "OptimalBasis", "bases", "krylov", "nn", "optimal_basis"]

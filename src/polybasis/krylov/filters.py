@@ -1,0 +1,120 @@
+"""Filters that autograd can train: each keeps its basis, nothing else of the graph's size, and nothing of an edge's."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from polybasis.graph import Graph
+from polybasis.krylov.kernels import Coefficients, Lanczos, kernels_for
+from polybasis.krylov.signal import checked_coefficients, checked_signal, finite_peak
+
+
+def optimal_filter(graph: Graph, x: Tensor, alpha: Tensor) -> Tensor:
+    r"""Filters every channel in its own optimal basis: :math:`z = \sum_k \alpha_k v_k`.
+
+    The paper's OptBasisFiltering. Gradients flow to ``x`` (through the basis) and to ``alpha``.
+
+    Args:
+        graph: the graph, N nodes.
+        x: signals of shape (N, d).
+        alpha: coefficients of shape (K+1, d); K is the degree.
+
+    Returns:
+        The filtered signals, (N, d).
+
+    Raises:
+        ValueError: for a signal that is not finite, or shapes that do not fit.
+
+    >>> import torch, polybasis as pb
+    >>> g = pb.Graph.from_edge_index([[0, 1, 2], [1, 2, 3]])
+    >>> x = torch.tensor([[3.0], [0.0], [4.0], [0.0]])
+    >>> pb.krylov.optimal_filter(g, x, torch.tensor([[2.0], [0.0]])).flatten()  # 2 v_0 = 2 x / |x|
+    tensor([1.2000, 0.0000, 1.6000, 0.0000])
+    """
+    signal = checked_signal(graph, x)
+    checked_coefficients("alpha", alpha, (max(len(alpha), 1), x.shape[1]))
+    if x.numel() == 0:
+        return x * alpha.sum(0)
+    filtered = _OptimalFilter.apply(signal, alpha.to(signal), graph)  # type: ignore[no-untyped-call]
+    return cast(Tensor, filtered).to(x.dtype)
+
+
+def recurrence_filter(graph: Graph, x: Tensor, alpha: Tensor, s: Tensor, a: Tensor, b: Tensor, c: Tensor) -> Tensor:
+    r"""Filters through a three-term recurrence: :math:`z = \sum_k \alpha_k h_k` with
+
+    .. math:: h_0 = s\,x, \qquad h_{k+1} = (a_k P + b_k)\, h_k + c_k\, h_{k-1}.
+
+    Every channel may have numbers of its own. Gradients flow to ``x``, ``alpha`` and all coefficients.
+
+    Args:
+        graph: the graph, N nodes.
+        x: signals of shape (N, d).
+        alpha: coefficients of shape (K+1, d); K is the degree.
+        s: shape (d,).
+        a, b, c: shape (K, d); ``c[0]`` is not used.
+
+    Returns:
+        The filtered signals, (N, d).
+
+    >>> import torch, polybasis as pb
+    >>> g = pb.Graph.from_edge_index([[0, 1], [1, 2]])
+    >>> x, one, zero = torch.eye(3)[:, :1], torch.ones(1, 1), torch.zeros(1, 1)
+    >>> z = pb.krylov.recurrence_filter(g, x, torch.tensor([[0.0], [1.0]]), one[0], one, zero, zero)
+    >>> torch.equal(z, g @ x)
+    True
+    """
+    signal = checked_signal(graph, x)
+    channels, K = x.shape[1], len(alpha) - 1
+    checked_coefficients("alpha", alpha, (max(K + 1, 1), channels))
+    checked_coefficients("s", s, (channels,))
+    for name, number in (("a", a), ("b", b), ("c", c)):
+        checked_coefficients(name, number, (K, channels))
+    if x.numel() == 0:
+        return x * alpha.sum(0)
+    numbers = [number.to(signal).contiguous() for number in (alpha, s, a, b, c)]
+    filtered = _RecurrenceFilter.apply(signal, graph, *numbers)  # type: ignore[no-untyped-call]
+    return cast(Tensor, filtered).to(x.dtype)
+
+
+class _OptimalFilter(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, alpha: Tensor, graph: Graph) -> Tensor:
+        kernels = kernels_for(graph, x.dtype, x.device)
+        alpha = alpha.detach().contiguous()
+        x = x.detach()
+        basis = kernels.optimal_basis(x, finite_peak(kernels, x), len(alpha) - 1, last_gamma=False)
+        ctx.kernels = kernels
+        ctx.save_for_backward(*basis, alpha)
+        return kernels.combine(basis.vectors, alpha)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, z_bar: Tensor) -> tuple[Tensor, Tensor, None]:
+        *basis, alpha = ctx.saved_tensors
+        x_bar, alpha_bar = ctx.kernels.optimal_adjoint(Lanczos(*basis), alpha, z_bar.contiguous())
+        return x_bar, alpha_bar, None
+
+
+class _RecurrenceFilter(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, graph: Graph, alpha: Tensor, *numbers: Tensor) -> Tensor:
+        kernels = kernels_for(graph, x.dtype, x.device)
+        x, alpha = x.detach(), alpha.detach()
+        coefficients = Coefficients(*(number.detach() for number in numbers))
+        finite_peak(kernels, x)
+        z, h = kernels.recurrence(x, alpha, coefficients, keep=any(ctx.needs_input_grad))
+        if h is not None:
+            ctx.kernels = kernels
+            ctx.save_for_backward(h, alpha, *coefficients)
+        return z
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, z_bar: Tensor) -> tuple[Tensor | None, ...]:
+        h, alpha, *numbers = ctx.saved_tensors
+        x_bar, alpha_bar, bars = ctx.kernels.recurrence_adjoint(h, alpha, Coefficients(*numbers), z_bar.contiguous())
+        return x_bar, None, alpha_bar, *bars

@@ -1,0 +1,62 @@
+"""What a set of kernels offers, and the choice between the native ones and plain torch."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from polybasis.graph import Graph
+
+
+class Lanczos(NamedTuple):
+    """An orthonormal basis V of each channel's Krylov space and its tridiagonal matrix."""
+
+    vectors: Tensor  # (K+1, N, d)
+    gamma: Tensor  # (K+1, d), float64
+    sqrt_beta: Tensor  # (K+1, d), float64
+    rank: Tensor  # (d,), int64
+
+
+class Coefficients(NamedTuple):
+    """h_0 = s x, h_{k+1} = (a_k P + b_k) h_k + c_k h_{k-1} in every channel."""
+
+    s: Tensor  # (d,)
+    a: Tensor  # (K, d)
+    b: Tensor  # (K, d)
+    c: Tensor  # (K, d); c_0 multiplies nothing
+
+
+class Kernels(Protocol):
+    """Signals are contiguous (N, d), float32 or float64; nothing here knows autograd."""
+
+    def peak(self, x: Tensor) -> Tensor:
+        """The largest |x| of each channel, float64; infinity where x is not finite."""
+
+    def optimal_basis(self, x: Tensor, peak: Tensor, K: int, *, last_gamma: bool) -> Lanczos: ...
+
+    def combine(self, vectors: Tensor, alpha: Tensor) -> Tensor:
+        """z = sum_k alpha_k v_k."""
+
+    def optimal_adjoint(self, basis: Lanczos, alpha: Tensor, z_bar: Tensor) -> tuple[Tensor, Tensor]:
+        """The gradients of z = sum_k alpha_k v_k to x and alpha."""
+
+    def recurrence(
+        self, x: Tensor, alpha: Tensor, coefficients: Coefficients, *, keep: bool
+    ) -> tuple[Tensor, Tensor | None]:
+        """z = sum_k alpha_k h_k, and all h_k of shape (K+1, N, d) where they are to be kept."""
+
+    def recurrence_adjoint(
+        self, h: Tensor, alpha: Tensor, coefficients: Coefficients, z_bar: Tensor
+    ) -> tuple[Tensor, Tensor, Coefficients]:
+        """The gradients of z = sum_k alpha_k h_k to x, alpha and the coefficients."""
+
+
+def kernels_for(graph: Graph, dtype: torch.dtype, device: torch.device) -> Kernels:
+    """The fastest kernels that can serve this data type on this device."""
+    from polybasis.krylov.native_kernels import NativeKernels
+    from polybasis.krylov.reference_kernels import ReferenceKernels
+
+    operator = graph.operator(dtype, device)
+    return ReferenceKernels(graph) if operator is None else NativeKernels(operator)

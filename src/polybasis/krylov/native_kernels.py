@@ -1,0 +1,62 @@
+"""The compiled kernels behind the interface of :mod:`polybasis.krylov.kernels`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from polybasis.krylov.kernels import Coefficients, Lanczos
+
+
+class NativeKernels:
+    """Kernels on a native operator. All memory is allocated here, once a call; threads are torch's number of them."""
+
+    def __init__(self, operator: Any) -> None:
+        self._operator = operator
+
+    def peak(self, x: Tensor) -> Tensor:
+        peak = torch.empty(x.shape[1], dtype=torch.float64)
+        self._operator.peak(x, peak, torch.get_num_threads())
+        return peak
+
+    def optimal_basis(self, x: Tensor, peak: Tensor, K: int, *, last_gamma: bool) -> Lanczos:
+        channels = x.shape[1]
+        basis = Lanczos(
+            x.new_empty(K + 1, *x.shape),
+            torch.zeros(K + 1, channels, dtype=torch.float64),
+            torch.zeros(K + 1, channels, dtype=torch.float64),
+            torch.zeros(channels, dtype=torch.int64),
+        )
+        self._operator.optimal_basis(x, peak, *basis, last_gamma, torch.get_num_threads())
+        return basis
+
+    def combine(self, vectors: Tensor, alpha: Tensor) -> Tensor:
+        z = vectors.new_empty(vectors.shape[1:])
+        self._operator.combine(vectors, alpha, z, torch.get_num_threads())
+        return z
+
+    def optimal_adjoint(self, basis: Lanczos, alpha: Tensor, z_bar: Tensor) -> tuple[Tensor, Tensor]:
+        x_bar, work, alpha_bar = torch.empty_like(z_bar), torch.empty_like(z_bar), torch.empty_like(alpha)
+        vectors, gamma, sqrt_beta, _ = basis
+        threads = torch.get_num_threads()
+        self._operator.optimal_adjoint(vectors, gamma, sqrt_beta, alpha, z_bar, x_bar, alpha_bar, work, threads)
+        return x_bar, alpha_bar
+
+    def recurrence(
+        self, x: Tensor, alpha: Tensor, coefficients: Coefficients, *, keep: bool
+    ) -> tuple[Tensor, Tensor | None]:
+        planes = len(alpha) if keep else min(2, len(alpha))
+        h, z = x.new_empty(planes, *x.shape), torch.empty_like(x)
+        self._operator.recurrence(x, alpha, *coefficients, h, z, torch.get_num_threads())
+        return z, h if keep else None
+
+    def recurrence_adjoint(
+        self, h: Tensor, alpha: Tensor, coefficients: Coefficients, z_bar: Tensor
+    ) -> tuple[Tensor, Tensor, Coefficients]:
+        x_bar, work, alpha_bar = torch.empty_like(z_bar), torch.empty_like(z_bar), torch.empty_like(alpha)
+        bars = Coefficients(*(torch.empty_like(numbers) for numbers in coefficients))
+        threads = torch.get_num_threads()
+        self._operator.recurrence_adjoint(h, alpha, *coefficients, z_bar, x_bar, alpha_bar, *bars, work, threads)
+        return x_bar, alpha_bar, bars

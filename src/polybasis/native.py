@@ -1,0 +1,53 @@
+"""The compiled kernels, where they are there.
+
+The package works without them: the same mathematics then runs on plain torch, and the first use says so.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import warnings
+from typing import Any
+
+import torch
+from torch import Tensor
+
+_OPERATORS = {
+    (torch.float32, torch.int32): "OperatorF32I32",
+    (torch.float32, torch.int64): "OperatorF32I64",
+    (torch.float64, torch.int32): "OperatorF64I32",
+    (torch.float64, torch.int64): "OperatorF64I64",
+}
+
+
+@functools.cache
+def kernels() -> Any | None:
+    """The compiled module, or None, with one warning, where the package was built without it."""
+    try:
+        return importlib.import_module("polybasis._native")
+    except ImportError as error:
+        warnings.warn(
+            f"polybasis runs without its native kernels ({error}): results are the same, filters are several times "
+            "slower and need more memory; install a C++ compiler and reinstall polybasis",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return None
+
+
+def operator(indptr: Tensor, indices: Tensor, values: Tensor, isa: str | None = None) -> Any | None:
+    """The native operator of a matrix in compressed rows, or None where the kernels cannot serve it.
+
+    Args:
+        indptr, indices: int32 or int64, both the same, on the CPU.
+        values: float32 or float64.
+        isa: ``plain``, ``avx2`` or ``avx512``; the best this processor has unless given.
+    """
+    name = _OPERATORS.get((values.dtype, indices.dtype))
+    if name is None or values.device.type != "cpu":
+        return None
+    module = kernels()
+    if module is None:
+        return None
+    return getattr(module, name)(indptr, indices, values, isa or module.best_isa())

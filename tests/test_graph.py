@@ -1,0 +1,144 @@
+"""The propagation operator: what goes in, what is refused, and P x against a dense matrix."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+from conftest import dense, graphs, random_graph
+from hypothesis import given
+from torch_geometric.data import Data
+from torch_geometric.nn.conv.gcn_conv import gcn_norm
+
+import polybasis as pb
+
+
+@given(graphs())
+def test_product_is_the_dense_product(graph: pb.Graph) -> None:
+    x = torch.randn(graph.num_nodes, 5, dtype=torch.float64)
+    torch.testing.assert_close(graph @ x, dense(graph) @ x, rtol=1e-12, atol=1e-12)
+
+
+@given(graphs())
+def test_spectrum_lies_in_the_unit_interval(graph: pb.Graph) -> None:
+    eigenvalues = torch.linalg.eigvalsh(graph.matrix().to_dense())
+    assert eigenvalues.abs().max() <= 1 + 1e-12
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (3,), (5,), (8,), (17,), (64,), (100,), (512,), (2, 3)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_any_trailing_width(shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    graph = random_graph(300, 2000)
+    x = torch.randn(300, *shape, dtype=dtype)
+    expected = (dense(graph) @ x.double().reshape(300, -1)).reshape(x.shape)
+    tolerance = 1e-5 if dtype == torch.float32 else 1e-13
+    torch.testing.assert_close((graph @ x).double(), expected, rtol=tolerance, atol=tolerance)
+
+
+def test_an_edge_in_either_direction_or_given_twice_is_one_edge() -> None:
+    once = pb.Graph.from_edge_index([[0, 1], [1, 2]])
+    for pairs in ([[1, 2], [0, 1]], [[0, 1, 1, 0], [1, 0, 2, 1]]):
+        graph = pb.Graph.from_edge_index(torch.tensor(pairs))
+        assert graph.num_edges == 2
+        assert torch.equal(graph.matrix().to_dense(), once.matrix().to_dense())
+
+
+@pytest.mark.parametrize(
+    ("self_loops", "diagonal", "edges"), [("drop", [0, 0, 0], 1), ("keep", [1, 0, 0], 2), ("add", [1, 1, 1], 4)]
+)
+def test_self_loops(self_loops: pb.graph.SelfLoops, diagonal: list[int], edges: int) -> None:
+    graph = pb.Graph.from_edge_index([[0, 0], [0, 1]], num_nodes=3, self_loops=self_loops)
+    assert (graph.matrix().to_dense().diagonal() > 0).int().tolist() == diagonal
+    assert graph.num_edges == edges
+    torch.testing.assert_close(graph.matrix().to_dense(), dense(graph))
+
+
+def test_added_loops_agree_with_pyg() -> None:
+    edge_index = torch.randint(0, 20, (2, 50))
+    graph = pb.Graph.from_edge_index(edge_index, 20, self_loops="add")
+    both = torch.cat([edge_index, edge_index.flip(0)], 1).unique(dim=1)
+    both = both[:, both[0] != both[1]]
+    index, weight = gcn_norm(both, num_nodes=20, add_self_loops=True)
+    expected = torch.zeros(20, 20).index_put((index[1], index[0]), weight)
+    torch.testing.assert_close(graph.matrix(torch.float32).to_dense(), expected)
+
+
+def test_isolated_nodes_have_zero_rows() -> None:
+    graph = pb.Graph.from_edge_index([[0], [1]], num_nodes=4)
+    assert torch.equal((graph @ torch.ones(4))[2:], torch.zeros(2))
+
+
+def test_all_constructors_agree() -> None:
+    edge_index = torch.randint(0, 9, (2, 20)).unique(dim=1)
+    weight = (edge_index.sum(0) + 1).double()
+    graph = pb.Graph.from_edge_index(edge_index, 9, weight)
+    matrix = sp.coo_matrix((weight.numpy(), edge_index.numpy()), shape=(9, 9))
+    data = Data(edge_index=edge_index, edge_weight=weight, num_nodes=9)
+    for other in (pb.Graph.from_scipy(matrix), pb.Graph.from_scipy(matrix.tocsr()), pb.Graph.from_pyg(data)):
+        assert torch.equal(other.matrix().to_dense(), graph.matrix().to_dense())
+    assert repr(graph) == f"Graph(num_nodes=9, num_edges={graph.num_edges})"
+
+
+def test_an_edge_of_weight_zero_is_none() -> None:
+    assert pb.Graph.from_edge_index([[0, 1], [1, 2]], edge_weight=[0.0, 1.0]).num_edges == 1
+
+
+def test_indices_are_int32_while_they_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert random_graph(50, 100).indices.dtype == torch.int32
+    monkeypatch.setattr("polybasis.graph._INT32_NONZEROS", 10)
+    wide = random_graph(50, 100)
+    assert wide.indices.dtype == wide.indptr.dtype == torch.int64
+    x = torch.randn(50, 7, dtype=torch.float64)
+    torch.testing.assert_close(wide @ x, dense(wide) @ x)
+
+
+def test_product_passes_gradcheck() -> None:
+    graph = random_graph(12, 30)
+    x = torch.randn(12, 2, 3, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda x: graph @ x, (x,))
+
+
+REFUSED = [
+    (dict(edge_index=[[0], [512]], num_nodes=500), "edge_index has node 512 but num_nodes is 500"),
+    (dict(edge_index=[[0, -1], [1, 2]]), "edge_index has node -1"),
+    (dict(edge_index=[[0, 1, 2]]), r"edge_index has shape \(1, 3\)"),
+    (dict(edge_index=[[0.0], [1.0]]), "edge_index has dtype float64"),
+    (dict(edge_index=[[0], [1]], num_nodes=-2), "num_nodes is -2"),
+    (dict(edge_index=[[0], [1]], num_nodes=2.5), "num_nodes is 2.5"),
+    (dict(edge_index=[[0], [1]], edge_weight=[1.0, 2.0]), r"edge_weight has shape \(2,\)"),
+    (dict(edge_index=[[0], [1]], edge_weight=[-1.0]), r"edge_weight\[0\] is -1, which is negative"),
+    (dict(edge_index=[[0, 1], [1, 2]], edge_weight=[1.0, np.nan]), r"edge_weight\[1\] is nan, which is not finite"),
+    (dict(edge_index=[[0], [1]], edge_weight=[np.inf]), r"edge_weight\[0\] is inf, which is not finite"),
+    (dict(edge_index=[[0], [1]], edge_weight=["a"]), "edge_weight has dtype"),
+    (dict(edge_index=[[0, 1], [1, 0]], edge_weight=[1.0, 2.0]), r"the pair \(0, 1\) two weights, 1 and 2"),
+    (dict(edge_index=[[0], [1]], self_loops="yes"), "self_loops is 'yes'"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), REFUSED, ids=[message for _, message in REFUSED])
+def test_bad_input_is_refused_in_one_line(arguments: dict[str, object], message: str) -> None:
+    with pytest.raises((ValueError, TypeError), match=message) as raised:
+        pb.Graph.from_edge_index(**arguments)  # type: ignore[arg-type]
+    assert "\n" not in str(raised.value)
+
+
+def test_bad_matrices_and_signals_are_refused() -> None:
+    graph = random_graph(5, 6)
+    with pytest.raises(ValueError, match=r"adjacency has shape \(2, 3\)"):
+        pb.Graph.from_scipy(sp.csr_matrix((2, 3)))
+    with pytest.raises(TypeError, match="adjacency is a ndarray"):
+        pb.Graph.from_scipy(np.eye(3))
+    with pytest.raises(ValueError, match="data has no edge_index"):
+        pb.Graph.from_pyg(Data())
+    with pytest.raises(ValueError, match="expected 5 rows"):
+        graph @ torch.ones(4)
+    with pytest.raises(TypeError, match="x has dtype torch.int64"):
+        graph @ torch.ones(5, dtype=torch.int64)
+
+
+@pytest.mark.parametrize("nodes", [0, 1, 7])
+def test_graphs_without_edges(nodes: int) -> None:
+    graph = pb.Graph.from_edge_index(np.zeros((2, 0), dtype=np.int64), nodes)
+    assert torch.equal(graph @ torch.ones(nodes, 3), torch.zeros(nodes, 3))
+    assert (graph @ torch.ones(nodes, 0)).shape == (nodes, 0)

@@ -4,6 +4,7 @@
 #include <nanobind/stl/string.h>
 
 #include <string>
+#include <type_traits>
 
 #include "algorithms.hpp"
 #include "huge_pages.hpp"
@@ -180,18 +181,25 @@ class Operator {
   Isa isa_;
 };
 
+// Arrays come as they are: a converted copy of an output would be written and thrown away.
+template <class Class, class Result, class... Arguments>
+void define(nb::class_<Class>& type, const char* method_name, Result (Class::*method)(Arguments...) const) {
+  type.def(method_name, method, (static_cast<void>(sizeof(std::remove_reference_t<Arguments>*)), nb::arg().noconvert())...);
+}
+
 template <class T, class I>
 void bind(nb::module_& module, const char* class_name) {
   using Class = Operator<T, I>;
-  nb::class_<Class>(module, class_name)
-      .def(nb::init<In<I>, In<I>, In<T>, const std::string&>(), "indptr"_a, "indices"_a, "values"_a, "isa"_a)
-      .def("product", &Class::product)
-      .def("peak", &Class::peak)
-      .def("optimal_basis", &Class::optimal_basis)
-      .def("combine", &Class::combine)
-      .def("optimal_adjoint", &Class::optimal_adjoint)
-      .def("recurrence", &Class::recurrence)
-      .def("recurrence_adjoint", &Class::recurrence_adjoint);
+  nb::class_<Class> type(module, class_name);
+  type.def(nb::init<In<I>, In<I>, In<T>, const std::string&>(), "indptr"_a.noconvert(), "indices"_a.noconvert(),
+           "values"_a.noconvert(), "isa"_a);
+  define(type, "product", &Class::product);
+  define(type, "peak", &Class::peak);
+  define(type, "optimal_basis", &Class::optimal_basis);
+  define(type, "combine", &Class::combine);
+  define(type, "optimal_adjoint", &Class::optimal_adjoint);
+  define(type, "recurrence", &Class::recurrence);
+  define(type, "recurrence_adjoint", &Class::recurrence_adjoint);
 }
 
 }  // namespace

@@ -65,8 +65,11 @@ class Drift {
 template <class T>
 struct Tolerance {
   static constexpr double eps = std::numeric_limits<T>::epsilon();
-  // A residual of this length (P v has length 1 at most) is rounding noise: the Krylov space is exhausted.
+  // A residual of this length (P v has length 1 at most) is rounding noise: the Krylov space is exhausted. Dividing by a
+  // small residual magnifies the noise of all that follows, so the limit rises with each one below `small`, up to `most`.
   static constexpr double rank = 48 * eps;
+  static constexpr double small = 0.2;
+  static inline const double most = std::cbrt(eps);
   // What one step adds to <v_{k+1}, v_j>. Rounding errors are independent and average out over the nodes; this leaves
   // room for signals so regular (steps, stripes) that they do not.
   static constexpr double noise = 0.05 * eps;
@@ -79,7 +82,7 @@ class Lanczos {
  public:
   Lanczos(Engine<T, I>& engine, Team& team, Panel panel, int K, T* V, double* gamma, double* beta, int64_t* rank)
       : engine_(engine), team_(team), panel_(panel), plane_(engine.graph.rows * panel.stride), V_(V), gamma_(gamma),
-        beta_(beta), rank_(rank), scale_(panel.width), weights_(static_cast<size_t>(K + 1) * panel.width),
+        beta_(beta), rank_(rank), noise_(panel.width, Tolerance<T>::rank), scale_(panel.width), weights_(static_cast<size_t>(K + 1) * panel.width),
         drift_(K, panel.width, Tolerance<T>::noise) {}
 
   // v_0 = x / |x|, up to the factor left in scale_. The power of two keeps the squares of any finite x in range.
@@ -93,7 +96,7 @@ class Lanczos {
     for (int c = 0; c < width(); ++c) {
       const double norm = std::sqrt(squares[c]);
       rank_[c] = 0;
-      end_or_go_on(c, 0, norm, 0);
+      end_or_go_on(c, 0, norm);
       if (norm > 0) beta_[c] = std::min<double>(norm / factor[c], std::numeric_limits<T>::max());
     }
   }
@@ -107,7 +110,7 @@ class Lanczos {
     });
     const int reach = drift_reach(k, norms);
     if (reach > 0) orthogonalise(k, reach, norms);
-    for (int c = 0; c < width(); ++c) end_or_go_on(c, k + 1, norms[c], Tolerance<T>::rank);
+    for (int c = 0; c < width(); ++c) end_or_go_on(c, k + 1, norms[c]);
     drift_.shift();
     return reach > 0;
   }
@@ -142,8 +145,9 @@ class Lanczos {
     return squares;
   }
 
-  void end_or_go_on(int c, int k, double norm, double tolerance) {
-    const bool alive = norm > tolerance;
+  void end_or_go_on(int c, int k, double norm) {
+    const bool alive = norm > (k > 0 ? noise_[c] : 0);
+    if (alive && k > 0) noise_[c] = std::min(noise_[c] * std::max(1.0, Tolerance<T>::small / norm), Tolerance<T>::most);
     row(beta_, k)[c] = alive ? norm : 0;
     scale_[c] = alive ? 1 / norm : 0;
     rank_[c] += alive;
@@ -154,7 +158,7 @@ class Lanczos {
     bool any = false;
     int reach = 0;
     for (int c = 0; c < width(); ++c) {
-      if (norms[c] <= Tolerance<T>::rank) continue;
+      if (norms[c] <= noise_[c]) continue;
       row(beta_, k + 1)[c] = norms[c];
       const auto estimate = drift_.advance(c, k, Tolerance<T>::drift, gamma_, beta_, panel_.stride);
       any |= estimate.worst > Tolerance<T>::drift;
@@ -175,7 +179,7 @@ class Lanczos {
         engine_.on_rows.remove(panel_, rows, vector(k + 1), V_, plane_, count, weights_.data(), sums);
       });
       shorter = false;
-      for (int c = 0; c < width(); ++c) shorter |= left[c] > Tolerance<T>::rank && left[c] < 0.7 * norms[c];
+      for (int c = 0; c < width(); ++c) shorter |= left[c] > noise_[c] && left[c] < 0.7 * norms[c];
       norms = left;
     }
     drift_.reset(count);
@@ -188,7 +192,7 @@ class Lanczos {
   T* const V_;
   double *const gamma_, *const beta_;
   int64_t* const rank_;
-  std::vector<double> scale_;
+  std::vector<double> noise_, scale_;
   std::vector<T> weights_;
   Drift drift_;
 };

@@ -20,7 +20,6 @@ settings.load_profile("polybasis")
 @pytest.fixture(autouse=True)
 def _seeded() -> None:
     torch.manual_seed(0)
-    np.random.seed(0)
 
 
 def random_graph(nodes: int, edges: int, seed: int = 0) -> pb.Graph:

@@ -52,8 +52,8 @@ def test_spans_the_krylov_space(case: tuple[pb.Graph, Tensor]) -> None:
 
 @given(graphs_with_signals())
 def test_three_terms_are_enough(case: tuple[pb.Graph, Tensor]) -> None:
-    """Proposition "only two subtractions": P v_k = β_{k+1} v_{k+1} + γ_k v_k + β_k v_{k-1}; that is P V = V T + residual,
-    with the residual in the last column only."""
+    """Proposition "only two subtractions": P v_k = β_{k+1} v_{k+1} + γ_k v_k + β_k v_{k-1}; that is P V = V T with a
+    residual in the last column only."""
     graph, x = case
     basis = pb.optimal_basis(graph, x, K)
     P = dense(graph)
@@ -93,8 +93,8 @@ def test_hessian_of_the_squared_loss_is_the_identity(case: tuple[pb.Graph, Tenso
 
 @pytest.mark.parametrize("seed", range(8))
 def test_equals_gram_schmidt_on_polynomials_with_the_signals_weight_function(seed: int) -> None:
-    """Wang and Zhang's "unreachable" algorithm, reached by a dense eigendecomposition: polynomials orthonormal to the weight
-    function f(μ_i) = (Uᵀx)_i², by Gram-Schmidt on their values at the eigenvalues."""
+    """Wang and Zhang's "unreachable" algorithm, reached by a dense eigendecomposition: polynomials orthonormal to the
+    weight function f(μ_i) = (Uᵀx)_i², by Gram-Schmidt on their values at the eigenvalues."""
     graph = random_graph(12, 25, seed)
     x = torch.randn(12, 1, dtype=torch.float64)
     eigenvalues, U = torch.linalg.eigh(dense(graph))
@@ -179,8 +179,6 @@ def test_rank_is_the_number_of_eigenvalues_the_signal_touches(family: type, n: i
 
     basis = pb.optimal_basis(graph, x, degree)
     expected = [min(by_count(graph, x[:, c].detach()), degree + 1) for c in range(4)] + [0]
-    if dtype == torch.float32 and family is path and n == 40:  # smooth signals leave residuals near float32's noise
-        expected[1] = int(basis.rank[1])
     if dtype == torch.float32:
         expected[3] = 1  # an eigenvector that was rounded is one as far as float32 can tell
     assert basis.rank.tolist() == expected

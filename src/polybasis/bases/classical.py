@@ -53,7 +53,7 @@ class Jacobi(ThreeTermBasis):
 
     def recurrence(self, K: int) -> Recurrence:
         a, b = self.a, self.b
-        k = torch.arange(2, K + 1, dtype=torch.float64)
+        k = torch.arange(2, max(K, 1) + 1, dtype=torch.float64)
         total = 2 * k + a + b
         divisor = 2 * k * (k + a + b) * (total - 2)
         if (divisor == 0).any():

@@ -18,11 +18,6 @@ def _dot(u: Tensor, v: Tensor) -> Tensor:
     return (u * v).sum(dim=-2, dtype=torch.float64)
 
 
-def rank_tolerance(dtype: torch.dtype) -> float:
-    """A residual of this length is rounding noise: |P v| is 1 at most."""
-    return 48 * torch.finfo(dtype).eps
-
-
 class ReferenceKernels:
     """Kernels on any device, made of torch operations."""
 
@@ -43,10 +38,17 @@ class ReferenceKernels:
         gamma = peak.new_zeros(K + 1, channels)
         sqrt_beta = peak.new_zeros(K + 1, channels)
         rank = torch.zeros(channels, dtype=torch.int64, device=x.device)
+        # A residual of this length is rounding noise (|P v| is 1 at most). Dividing by a small residual magnifies the
+        # noise of all that follows, so the limit rises with each of those.
+        eps = torch.finfo(dtype).eps
+        noise = torch.full_like(peak, 48 * eps)
 
-        def append(k: int, w: Tensor, norm: Tensor, tolerance: float) -> None:
+        def append(k: int, w: Tensor) -> None:
             """v_k = w / |w| where w is more than noise, and 0 from there on."""
-            alive = norm > tolerance
+            norm = _dot(w, w).sqrt()
+            alive = norm > (noise if k > 0 else 0)
+            if k > 0:
+                noise.copy_(torch.where(alive, noise * (0.2 / norm).clamp(min=1), noise).clamp(max=eps ** (1 / 3)))
             vectors[k] = torch.where(alive, w / torch.where(alive, norm, 1).to(dtype), 0)
             sqrt_beta[k] = torch.where(alive, norm, 0)
             rank.add_(alive)
@@ -55,7 +57,7 @@ class ReferenceKernels:
         usable = peak >= torch.finfo(dtype).tiny
         power = torch.where(usable, torch.frexp(peak).exponent - 1, 0)
         scaled = torch.where(usable, torch.ldexp(x.double(), -power), 0).to(dtype)
-        append(0, scaled, _dot(scaled, scaled).sqrt(), 0)
+        append(0, scaled)
         sqrt_beta[0] = torch.ldexp(sqrt_beta[0], power).clamp(max=torch.finfo(dtype).max)
         for k in range(K):
             w = self._product(vectors[k])
@@ -63,7 +65,7 @@ class ReferenceKernels:
             for _ in range(2):
                 inner = _dot(w, vectors[: k + 1])
                 w = w - torch.einsum("jd,jnd->nd", inner.to(dtype), vectors[: k + 1])
-            append(k + 1, w, _dot(w, w).sqrt(), rank_tolerance(dtype))
+            append(k + 1, w)
         if last_gamma:
             gamma[K] = _dot(self._product(vectors[K]), vectors[K])
         return Lanczos(vectors, gamma, sqrt_beta, rank)

@@ -1,0 +1,130 @@
+"""The differentiable filters: gradients against autograd through the plain algorithm, and what they keep in memory."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from conftest import dense, graphs_with_signals, random_graph
+from hypothesis import given
+from torch import Tensor
+
+import polybasis as pb
+from polybasis.krylov import optimal_filter, recurrence_filter
+from polybasis.krylov.reference_kernels import ReferenceKernels
+
+
+def pseudo_code(P: Tensor, x: Tensor, alpha: Tensor) -> Tensor:
+    """OptBasisFiltering as the paper's appendix writes it, on a dense matrix, for autograd to differentiate."""
+    v = x / torch.linalg.vector_norm(x, dim=0)
+    before = torch.zeros_like(v)
+    z = alpha[0] * v
+    for k in range(1, len(alpha)):
+        w = P @ v
+        w = w - (w * v).sum(0) * v - (w * before).sum(0) * before
+        v, before = w / torch.linalg.vector_norm(w, dim=0), v
+        z = z + alpha[k] * v
+    return z
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_gradient_of_the_optimal_filter_is_autograds(seed: int) -> None:
+    graph = random_graph(40, 120, seed)
+    x = torch.randn(40, 3, dtype=torch.float64, requires_grad=True)
+    alpha = torch.randn(6, 3, dtype=torch.float64, requires_grad=True)
+    z_bar = torch.randn(40, 3, dtype=torch.float64)
+    z, expected = optimal_filter(graph, x, alpha), pseudo_code(dense(graph), x, alpha)
+    torch.testing.assert_close(z, expected, rtol=1e-9, atol=1e-9)
+    for got, autograd in zip(
+        torch.autograd.grad(z, (x, alpha), z_bar), torch.autograd.grad(expected, (x, alpha), z_bar), strict=True
+    ):
+        torch.testing.assert_close(got, autograd, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("K", [0, 1, 2, 5])
+def test_optimal_filter_passes_gradcheck(K: int) -> None:
+    graph = random_graph(25, 60)
+    x = torch.randn(25, 3, dtype=torch.float64, requires_grad=True)
+    alpha = torch.randn(K + 1, 3, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda x, alpha: optimal_filter(graph, x, alpha), (x, alpha))
+
+
+@pytest.mark.parametrize("K", [0, 1, 2, 5])
+def test_recurrence_filter_passes_gradcheck(K: int) -> None:
+    graph = random_graph(25, 60)
+    x = torch.randn(25, 3, dtype=torch.float64, requires_grad=True)
+    alpha = torch.randn(K + 1, 3, dtype=torch.float64, requires_grad=True)
+    s = torch.rand(3, dtype=torch.float64, requires_grad=True)
+    a, b, c = (torch.randn(K, 3, dtype=torch.float64, requires_grad=True) for _ in range(3))
+    assert torch.autograd.gradcheck(lambda *inputs: recurrence_filter(graph, *inputs), (x, alpha, s, a, b, c))
+
+
+@given(graphs_with_signals())
+def test_gradient_is_finite_at_any_rank(case: tuple[pb.Graph, Tensor]) -> None:
+    graph, x = case
+    x.requires_grad_()
+    alpha = torch.ones(8, x.shape[1], dtype=torch.float64, requires_grad=True)
+    z = optimal_filter(graph, x, alpha)
+    z.square().sum().backward()
+    assert x.grad is not None
+    assert alpha.grad is not None
+    for numbers in (z, x.grad, alpha.grad):
+        assert torch.isfinite(numbers).all()
+    zero = (x == 0).all(0)
+    assert torch.equal(x.grad[:, zero], torch.zeros_like(x.grad[:, zero]))
+
+
+def test_reference_is_differentiated_alike() -> None:
+    """Another device would take this path: the same autograd function on the torch kernels."""
+    graph = random_graph(30, 70)
+    kernels = ReferenceKernels(graph)
+    x = torch.randn(30, 2, dtype=torch.float64, requires_grad=True)
+    alpha = torch.randn(4, 2, dtype=torch.float64, requires_grad=True)
+    z = pseudo_code(dense(graph), x, alpha)
+    z_bar = torch.randn_like(z)
+    basis = kernels.optimal_basis(x.detach(), kernels.peak(x.detach()), 3, last_gamma=False)
+    for got, autograd in zip(
+        kernels.optimal_adjoint(basis, alpha.detach(), z_bar), torch.autograd.grad(z, (x, alpha), z_bar), strict=True
+    ):
+        torch.testing.assert_close(got, autograd, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("K", [3, 10])
+def test_only_the_basis_is_kept_for_the_gradient(K: int) -> None:
+    """Memory of a training step: what autograd saves is (K+1) N d numbers and nothing of an edge's size."""
+    graph = random_graph(500, 20_000)
+    x = torch.randn(500, 8, requires_grad=True)
+    alpha = torch.ones(K + 1, 8, requires_grad=True)
+    numbers = [torch.ones(8, requires_grad=True)] + [torch.ones(K, 8, requires_grad=True) for _ in range(3)]
+    for use in (lambda: optimal_filter(graph, x, alpha), lambda: recurrence_filter(graph, x, alpha, *numbers)):
+        kept = []
+
+        def pack(tensor: Tensor, kept: list[int] = kept) -> Tensor:
+            kept.append(tensor.numel())
+            return tensor
+
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+            use()
+        small = 6 * (K + 1) * 8
+        assert sum(kept) <= (K + 1) * 500 * 8 + small
+
+
+def test_a_filter_without_gradients_keeps_nothing() -> None:
+    graph = random_graph(50, 200)
+    with torch.no_grad():
+        z = pb.nn.FavardConv(4, 6)(torch.rand(50, 4), graph)
+    assert z.grad_fn is None
+
+
+def test_same_bits_twice() -> None:
+    graph = random_graph(3000, 30_000)
+    x = torch.rand(3000, 64)
+    conv = pb.nn.OptBasisConv(64, K=10)
+    results = []
+    for _ in range(2):
+        signal = x.clone().requires_grad_()
+        z = conv(signal, graph)
+        z.square().sum().backward()
+        assert signal.grad is not None
+        results.append((z.detach(), signal.grad))
+    assert torch.equal(results[0][0], results[1][0])
+    assert torch.equal(results[0][1], results[1][1])

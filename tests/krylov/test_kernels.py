@@ -1,0 +1,181 @@
+"""The native kernels against the reference in torch, on every instruction set here, and against careless callers."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from conftest import random_graph
+from hypothesis import given
+from hypothesis import strategies as st
+
+import polybasis as pb
+from polybasis import native
+from polybasis.krylov.kernels import Coefficients
+from polybasis.krylov.native_kernels import NativeKernels
+from polybasis.krylov.reference_kernels import ReferenceKernels
+
+module: Any = native.kernels()
+if module is None:
+    pytest.skip("polybasis was built without its native kernels", allow_module_level=True)
+
+ISAS = ["plain", "avx2", "avx512"][: ["plain", "avx2", "avx512"].index(module.best_isa()) + 1]
+WIDTHS = [1, 2, 3, 5, 8, 16, 31, 64, 100, 130]
+TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-11}
+
+
+def close(got: torch.Tensor, expected: torch.Tensor, dtype: torch.dtype) -> None:
+    scale = max(1.0, float(expected.abs().max())) if expected.numel() else 1.0
+    torch.testing.assert_close(got / scale, expected / scale, rtol=0, atol=TOLERANCE[dtype])
+
+
+@pytest.fixture(params=[torch.float32, torch.float64], ids=["float32", "float64"])
+def dtype(request: pytest.FixtureRequest) -> torch.dtype:
+    return request.param
+
+
+@pytest.fixture(params=ISAS)
+def isa(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+def both(graph: pb.Graph, dtype: torch.dtype, isa: str) -> tuple[NativeKernels, ReferenceKernels]:
+    operator = native.operator(graph.indptr, graph.indices, graph.values(dtype), isa)
+    return NativeKernels(operator), ReferenceKernels(graph)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_optimal_basis_and_its_gradient(width: int, dtype: torch.dtype, isa: str) -> None:
+    graph, K = random_graph(900, 6000), 5
+    fast, reference = both(graph, dtype, isa)
+    x = torch.relu(torch.randn(900, width, dtype=dtype))
+    alpha, z_bar = torch.randn(K + 1, width, dtype=dtype), torch.randn(900, width, dtype=dtype)
+    ours = fast.optimal_basis(x, fast.peak(x), K, last_gamma=True)
+    theirs = reference.optimal_basis(x, reference.peak(x), K, last_gamma=True)
+    assert torch.equal(ours.rank, theirs.rank)
+    for got, expected in zip(ours[:3], theirs[:3], strict=True):
+        close(got, expected, dtype)
+    close(fast.combine(ours.vectors, alpha), reference.combine(theirs.vectors, alpha), dtype)
+    for got, expected in zip(
+        fast.optimal_adjoint(ours, alpha, z_bar), reference.optimal_adjoint(theirs, alpha, z_bar), strict=True
+    ):
+        close(got, expected, dtype)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_recurrence_and_its_gradient(width: int, dtype: torch.dtype, isa: str) -> None:
+    graph, K = random_graph(900, 6000), 4
+    fast, reference = both(graph, dtype, isa)
+    x, z_bar = torch.randn(900, width, dtype=dtype), torch.randn(900, width, dtype=dtype)
+    alpha = torch.randn(K + 1, width, dtype=dtype)
+    numbers = Coefficients(torch.rand(width, dtype=dtype) + 0.5, *torch.randn(3, K, width, dtype=dtype).unbind())
+    z, h = fast.recurrence(x, alpha, numbers, keep=True)
+    expected_z, expected_h = reference.recurrence(x, alpha, numbers, keep=True)
+    assert h is not None
+    assert expected_h is not None
+    close(z, expected_z, dtype)
+    close(h, expected_h, dtype)
+    rolling, nothing = fast.recurrence(x, alpha, numbers, keep=False)
+    assert nothing is None
+    assert torch.equal(rolling, z)
+    x_bar, alpha_bar, bars = fast.recurrence_adjoint(h, alpha, numbers, z_bar)
+    expected_x_bar, expected_alpha_bar, expected_bars = reference.recurrence_adjoint(h, alpha, numbers, z_bar)
+    close(x_bar, expected_x_bar, dtype)
+    close(alpha_bar, expected_alpha_bar, dtype)
+    for got, expected in zip(bars, expected_bars, strict=True):
+        close(got, expected, dtype)
+
+
+@given(
+    nodes=st.integers(1, 60),
+    edges=st.integers(0, 200),
+    width=st.integers(1, 70),
+    K=st.integers(0, 9),
+    double=st.booleans(),
+    wide=st.booleans(),
+    seed=st.integers(0, 999),
+)
+def test_random_sizes(nodes: int, edges: int, width: int, K: int, double: bool, wide: bool, seed: int) -> None:
+    """Every kernel, both index types, whatever the sizes: finite numbers that agree with the reference."""
+    dtype = torch.float64 if double else torch.float32
+    graph = random_graph(nodes, edges, seed)
+    index = torch.int64 if wide else torch.int32
+    operator = native.operator(graph.indptr.to(index), graph.indices.to(index), graph.values(dtype))
+    fast, reference = NativeKernels(operator), ReferenceKernels(graph)
+    x = torch.randn(nodes, width, dtype=dtype)
+    close(fast.peak(x), reference.peak(x), torch.float64)
+    basis = fast.optimal_basis(x, fast.peak(x), K, last_gamma=bool(seed % 2))
+    alpha = torch.randn(K + 1, width, dtype=dtype)
+    z = fast.combine(basis.vectors, alpha)
+    close(z, reference.combine(basis.vectors, alpha), dtype)
+    for bar in fast.optimal_adjoint(basis, alpha, z):
+        assert torch.isfinite(bar).all()
+    numbers = Coefficients(torch.ones(width, dtype=dtype), *torch.rand(3, K, width, dtype=dtype).unbind())
+    z, h = fast.recurrence(x, alpha, numbers, keep=True)
+    assert h is not None
+    close(z, reference.recurrence(x, alpha, numbers, keep=False)[0], dtype)
+    close(
+        fast.recurrence_adjoint(h, alpha, numbers, z)[0], reference.recurrence_adjoint(h, alpha, numbers, z)[0], dtype
+    )
+
+
+def test_an_operator_checks_its_arrays() -> None:
+    def make(indptr: list[int], indices: list[int], values: list[float], isa: str = "plain") -> Any:
+        return module.OperatorF64I64(np.array(indptr), np.array(indices, dtype=np.int64), np.array(values), isa)
+
+    for arguments, message in (
+        (([0, 1], [1], [1.0]), "indices has a node out of range"),
+        (([0, 1], [-1], [1.0]), "indices has a node out of range"),
+        (([0, 2, 1], [0], [1.0]), "indptr decreases"),
+        (([1, 1], [0], [1.0]), "indptr starts at 0"),
+        (([0, 5], [0], [1.0]), "indices has the wrong shape"),
+        (([0, 1], [0], [1.0, 2.0]), "values has the wrong shape"),
+        (([], [], []), "indptr is a vector"),
+        (([0, 1], [0], [1.0], "sse9"), "isa is one of"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            make(*arguments)
+
+
+def test_kernels_refuse_arrays_of_other_shapes() -> None:
+    graph = random_graph(10, 20)
+    operator: Any = graph.operator(torch.float64, torch.device("cpu"))
+    signal = torch.zeros(10, 3, dtype=torch.float64)
+    for call in (
+        lambda: operator.product(signal, torch.zeros(10, 4, dtype=torch.float64), 1),
+        lambda: operator.product(signal[:9], torch.zeros(9, 3, dtype=torch.float64), 1),
+        lambda: operator.peak(signal, torch.zeros(2, dtype=torch.float64), 1),
+        lambda: operator.combine(signal[None], torch.zeros(2, 3, dtype=torch.float64), signal, 1),
+        lambda: operator.combine(torch.zeros(0, 10, 3, dtype=torch.float64), signal[:0], signal, 1),
+    ):
+        with pytest.raises(ValueError, match=r"shape|row|vector"):
+            call()
+    with pytest.raises(TypeError):
+        operator.product(signal.float(), signal, 1)
+    with pytest.raises(TypeError):
+        operator.product(signal.T, signal, 1)
+
+
+def test_without_the_kernels_torch_serves_and_says_so_once() -> None:
+    script = """
+        import sys, warnings
+        sys.modules["polybasis._native"] = None
+        import torch, polybasis as pb
+        torch.manual_seed(0)
+        graph = pb.Graph.from_edge_index(torch.randint(0, 50, (2, 200)))
+        conv = pb.nn.OptBasisConv(4, K=3)
+        x = torch.rand(graph.num_nodes, 4, requires_grad=True)
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            for _ in range(3):
+                conv(x, graph).sum().backward()
+        said = [str(w.message) for w in seen if "native kernels" in str(w.message)]
+        assert len(said) == 1 and "C++ compiler" in said[0], said
+        assert torch.isfinite(x.grad).all()
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(script)], check=True)

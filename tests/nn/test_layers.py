@@ -1,0 +1,159 @@
+"""The filter layers by PyTorch Geometric's contract."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from conftest import dense, random_graph
+from torch_geometric.nn import APPNP, ChebConv
+
+import polybasis as pb
+from polybasis.nn.filter_layer import FilterLayer
+
+K = 4
+NAMES = ["monomial", "chebyshev", "chebyshev-interpolation", "bernstein", "jacobi", "legendre"]
+LAYERS = {
+    "optbasis": lambda channels, cached=False: pb.nn.OptBasisConv(channels, K, cached),
+    "favard": lambda channels, cached=False: pb.nn.FavardConv(channels, K, cached),
+    **{name: (lambda channels, cached=False, name=name: pb.nn.PolyConv(channels, K, name, cached)) for name in NAMES},
+}
+
+
+@pytest.fixture(params=LAYERS)
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def stirred(layer: FilterLayer) -> FilterLayer:
+    """Parameters away from their start, where many gradients vanish."""
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.add_(0.3 * torch.rand_like(parameter))
+    return layer
+
+
+def test_gradcheck(kind: str) -> None:
+    graph = random_graph(20, 50)
+    layer = stirred(LAYERS[kind](3).double())
+    x = torch.randn(20, 3, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda x, *_: layer(x, graph), (x, *layer.parameters()))
+
+
+def test_edges_and_a_graph_are_the_same(kind: str) -> None:
+    edge_index = torch.randint(0, 30, (2, 90))
+    weight = (edge_index.sum(0) + 1).float()
+    x = torch.randn(30, 5)
+    layer = stirred(LAYERS[kind](5))
+    for w in (None, weight):
+        graph = pb.Graph.from_edge_index(edge_index, 30, w)
+        assert torch.equal(layer(x, edge_index, w), layer(x, graph))
+    assert layer(x, edge_index).shape == (30, 5)
+
+
+def test_every_parameter_gets_a_finite_gradient(kind: str) -> None:
+    layer = stirred(LAYERS[kind](6))
+    layer(torch.randn(30, 6), random_graph(30, 80)).square().sum().backward()
+    for parameter in layer.parameters():
+        assert parameter.grad is not None
+        assert torch.isfinite(parameter.grad).all()
+        assert (parameter.grad != 0).any()
+
+
+def test_cached_graph_is_kept_until_reset(kind: str) -> None:
+    first, second = torch.randint(0, 30, (2, 90)), torch.randint(0, 30, (2, 20))
+    x = torch.randn(30, 5)
+    layer = stirred(LAYERS[kind](5, cached=True))
+    kept = layer(x, first)
+    assert torch.equal(layer(x, second), kept)
+    layer.reset_parameters()
+    fresh = LAYERS[kind](5)
+    assert torch.equal(layer(x, second), fresh(x, second))
+
+
+def test_reset_gives_the_start(kind: str) -> None:
+    layer = LAYERS[kind](5)
+    start = copy.deepcopy(layer.state_dict())
+    stirred(layer).reset_parameters()
+    for name, value in layer.state_dict().items():
+        assert torch.equal(value, start[name])
+
+
+def test_start_is_as_in_the_papers_appendix() -> None:
+    """Coefficients of g_0 are 1, the others 0; √β are 1, γ are 0; a fixed basis starts as the identity."""
+    x, graph = torch.randn(30, 5), random_graph(30, 80)
+    torch.testing.assert_close(LAYERS["optbasis"](5)(x, graph), x / x.norm(dim=0))
+    torch.testing.assert_close(LAYERS["favard"](5)(x, graph), x)
+    for name in NAMES:
+        torch.testing.assert_close(LAYERS[name](5)(x, graph), x, rtol=1e-5, atol=1e-6)
+
+
+def test_repr() -> None:
+    assert repr(pb.nn.OptBasisConv(64, K=10)) == "OptBasisConv(64, K=10)"
+    assert repr(pb.nn.FavardConv(8, K=2)) == "FavardConv(8, K=2)"
+    assert repr(pb.nn.PolyConv(16, 3, "jacobi")) == "PolyConv(16, K=3, basis=Jacobi(0, 0))"
+
+
+def test_chebyshev_is_pygs_chebconv() -> None:
+    """PyG's L̂ = 2L/λ_max - I with λ_max = 2 is -P, and T_k(-μ) = (-1)^k T_k(μ). Its K counts coefficients, ours is the
+    degree."""
+    edge_index = torch.randint(0, 25, (2, 70))
+    graph = pb.Graph.from_edge_index(edge_index, 25)
+    rows = torch.arange(25).repeat_interleave(torch.diff(graph.indptr.long()))
+    both = torch.stack([graph.indices.long(), rows])
+    reference = ChebConv(1, 1, K=K + 1, bias=False)
+    layer = pb.nn.PolyConv(1, K, "chebyshev")
+    x = torch.randn(25, 1)
+    with torch.no_grad():
+        for k, lin in enumerate(reference.lins):
+            layer.alpha[k] = (-1) ** k * lin.weight[0, 0]
+        torch.testing.assert_close(layer(x, graph), reference(x, both, lambda_max=2.0), rtol=1e-4, atol=1e-5)
+
+
+def test_monomials_are_pygs_appnp() -> None:
+    """Personalised PageRank: α_k = a (1-a)^k, the last one without the factor a."""
+    edge_index = torch.randint(0, 25, (2, 70))
+    graph = pb.Graph.from_edge_index(edge_index, 25)
+    rows = torch.arange(25).repeat_interleave(torch.diff(graph.indptr.long()))
+    both = torch.stack([graph.indices.long(), rows])
+    reference = APPNP(K=K, alpha=0.2, add_self_loops=False)
+    layer = pb.nn.PolyConv(3, K, "monomial")
+    x = torch.randn(25, 3)
+    with torch.no_grad():
+        for k in range(K + 1):
+            layer.alpha[k] = 0.8**k * (0.2 if k < K else 1)
+        torch.testing.assert_close(layer(x, graph), reference(x, both), rtol=1e-4, atol=1e-5)
+
+
+def test_favard_counts_small_sqrt_beta_as_a_hundredth() -> None:
+    x, graph = torch.randn(30, 2), random_graph(30, 80)
+    layers = []
+    for value in (0.01, -3.0):
+        layer = pb.nn.FavardConv(2, K)
+        with torch.no_grad():
+            layer.alpha.fill_(1)
+            layer.sqrt_beta[2] = value
+        layers.append(layer(x, graph))
+    assert torch.equal(*layers)
+
+
+def test_a_layer_on_a_dense_matrix() -> None:
+    graph = random_graph(20, 50)
+    x = torch.randn(20, 2, dtype=torch.float64)
+    layer = pb.nn.PolyConv(2, 2, "monomial").double()
+    with torch.no_grad():
+        layer.alpha.copy_(torch.tensor([[1.0, 0.0], [0.5, 2.0], [0.0, -1.0]]))
+    P = dense(graph)
+    expected = torch.stack([x[:, 0] + 0.5 * P @ x[:, 0], 2 * P @ x[:, 1] - P @ P @ x[:, 1]], 1)
+    torch.testing.assert_close(layer(x, graph), expected)
+
+
+def test_refused() -> None:
+    graph, x = random_graph(20, 50), torch.randn(20, 3)
+    with pytest.raises(ValueError, match="K is -1"):
+        pb.nn.OptBasisConv(3, K=-1)
+    with pytest.raises(ValueError, match="edge_weight came with a Graph"):
+        pb.nn.OptBasisConv(3, K=2)(x, graph, torch.ones(5))
+    with pytest.raises(ValueError, match=r"alpha has shape \(3, 4\); expected \(3, 3\)"):
+        pb.nn.OptBasisConv(4, K=2)(x, graph)

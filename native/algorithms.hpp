@@ -1,5 +1,5 @@
 // The algorithms on top of the passes. Arrays are row-major and contiguous: signals N x d, a basis (K+1) x N x d,
-// per-channel numbers (K+1) x d.
+// per-channel numbers (K+1) x d; d is at most widest<T>.
 #pragma once
 
 #include <cstdint>
@@ -10,26 +10,26 @@ namespace polybasis {
 
 // y = P x
 template <class T, class I>
-void product(const Csr<T, I>&, Isa, int threads, int64_t d, const T* x, T* y);
+void product(const Csr<T, I>&, Isa, int threads, int d, const T* x, T* y);
 
 // The largest |x| of each channel, infinity where there is a NaN or an infinity.
 template <class T, class I>
-void peak(const Csr<T, I>&, Isa, int threads, int64_t d, const T* x, double* peaks);
+void peak(const Csr<T, I>&, Isa, int threads, int d, const T* x, double* peaks);
 
 // The optimal basis V of (P, x) with gamma, sqrt_beta and the rank of each channel; gamma[K] costs a product of its own
 // and is computed where `last_gamma` asks for it. peaks: see peak. Returns how many times a vector was orthogonalised
-// again, counted by panel.
+// again.
 template <class T, class I>
-int64_t optimal_basis(const Csr<T, I>&, Isa, int threads, int64_t d, int K, const T* x, const double* peaks, T* V,
+int64_t optimal_basis(const Csr<T, I>&, Isa, int threads, int d, int K, const T* x, const double* peaks, T* V,
                       double* gamma, double* sqrt_beta, int64_t* rank, bool last_gamma);
 
 // z = sum_k alpha_k v_k
 template <class T, class I>
-void combine(const Csr<T, I>&, Isa, int threads, int64_t d, int K, const T* V, const T* alpha, T* z);
+void combine(const Csr<T, I>&, Isa, int threads, int d, int K, const T* V, const T* alpha, T* z);
 
 // The gradient of z = sum_k alpha_k v_k to x (written to x_bar) and alpha; work: N x d, overwritten.
 template <class T, class I>
-void optimal_adjoint(const Csr<T, I>&, Isa, int threads, int64_t d, int K, const T* V, const double* gamma,
+void optimal_adjoint(const Csr<T, I>&, Isa, int threads, int d, int K, const T* V, const double* gamma,
                      const double* sqrt_beta, const T* alpha, const T* z_bar, T* x_bar, T* alpha_bar, T* work);
 
 // Coefficients of h_0 = s x, h_{k+1} = (a_k P + b_k) h_k + c_k h_{k-1}: a, b, c are K x d, s has d entries.
@@ -40,7 +40,7 @@ struct Recurrence {
 
 // z = sum_k alpha_k h_k. `planes` N x d arrays from h on keep the h_k in turn: K + 1 of them keep all, two are enough.
 template <class T, class I>
-void recurrence(const Csr<T, I>&, Isa, int threads, int64_t d, int K, const Recurrence<T>&, const T* alpha, const T* x,
+void recurrence(const Csr<T, I>&, Isa, int threads, int d, int K, const Recurrence<T>&, const T* alpha, const T* x,
                 T* h, int planes, T* z);
 
 // Gradients to x, alpha, s, a, b, c, all of the shapes above (alpha_bar: (K+1) x d); work: N x d, overwritten.
@@ -50,7 +50,7 @@ struct RecurrenceGradient {
 };
 
 template <class T, class I>
-void recurrence_adjoint(const Csr<T, I>&, Isa, int threads, int64_t d, int K, const Recurrence<T>&, const T* alpha,
+void recurrence_adjoint(const Csr<T, I>&, Isa, int threads, int d, int K, const Recurrence<T>&, const T* alpha,
                         const T* h, const T* z_bar, const RecurrenceGradient<T>&, T* work);
 
 }  // namespace polybasis

@@ -14,12 +14,10 @@ namespace polybasis {
 template <class T, class I>
 class Engine {
  public:
-  // width: channels of the widest panel to come; it decides how much work a block is.
-  Engine(const Csr<T, I>& graph, Isa isa, int threads, int64_t channels)
+  Engine(const Csr<T, I>& graph, Isa isa, int threads, int width)
       : graph(graph), on_graph(passes<T, I>(isa)), on_rows(row_passes<T>(isa)) {
-    const int64_t width = std::min<int64_t>(channels, panel_width<T>);
     const int64_t nonzeros = graph.rows ? graph.indptr[graph.rows] : 0;
-    const int64_t work = (nonzeros + row_work * graph.rows) * std::max<int64_t>(width, 4);
+    const int64_t work = (nonzeros + row_work * graph.rows) * std::max(width, 4);
     const int64_t blocks = std::clamp<int64_t>(work / smallest_block, 1, most_blocks);
     for (int64_t b = 0; b <= blocks; ++b) bounds_.push_back(row_at((nonzeros + row_work * graph.rows) / blocks * b));
     bounds_.back() = graph.rows;
@@ -27,13 +25,6 @@ class Engine {
   }
 
   int threads() const { return threads_; }
-
-  // Calls f(panel, first channel) for each panel of a row-major array with `channels` columns.
-  template <class F>
-  void over_panels(int64_t channels, F&& f) const {
-    for (int64_t c = 0; c < channels; c += panel_width<T>)
-      f(Panel{channels, static_cast<int>(std::min<int64_t>(panel_width<T>, channels - c))}, c);
-  }
 
   template <class Pass>
   void run(Team& team, Pass&& pass) const {

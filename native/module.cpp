@@ -70,7 +70,7 @@ class Operator {
   int64_t rows() const { return static_cast<int64_t>(indptr_.shape(0)) - 1; }
 
   void product(In<T> x, Out<T> y, int threads) const {
-    const int64_t d = channels(x);
+    const int d = channels(x);
     require_shape(y, {rows(), d}, "y");
     nb::gil_scoped_release release;
     ask_for_huge_pages(y);
@@ -78,7 +78,7 @@ class Operator {
   }
 
   void peak(In<T> x, Out<double> peaks, int threads) const {
-    const int64_t d = channels(x);
+    const int d = channels(x);
     require_shape(peaks, {d}, "peaks");
     nb::gil_scoped_release release;
     polybasis::peak(csr(), isa_, threads, d, x.data(), peaks.data());
@@ -86,7 +86,8 @@ class Operator {
 
   int64_t optimal_basis(In<T> x, In<double> peaks, Out<T> V, Out<double> gamma, Out<double> sqrt_beta, Out<int64_t> rank,
                         bool last_gamma, int threads) const {
-    const int64_t d = channels(x), planes = leading(V);
+    const int d = channels(x);
+    const int64_t planes = leading(V);
     require_shape(V, {planes, rows(), d}, "V");
     require_shape(peaks, {d}, "peaks");
     require_shape(gamma, {planes, d}, "gamma");
@@ -99,7 +100,8 @@ class Operator {
   }
 
   void combine(In<T> V, In<T> alpha, Out<T> z, int threads) const {
-    const int64_t d = channels(z), planes = leading(V);
+    const int d = channels(z);
+    const int64_t planes = leading(V);
     require_shape(V, {planes, rows(), d}, "V");
     require_shape(alpha, {planes, d}, "alpha");
     nb::gil_scoped_release release;
@@ -109,7 +111,8 @@ class Operator {
 
   void optimal_adjoint(In<T> V, In<double> gamma, In<double> sqrt_beta, In<T> alpha, In<T> z_bar, Out<T> x_bar,
                        Out<T> alpha_bar, Out<T> work, int threads) const {
-    const int64_t d = channels(z_bar), planes = leading(V);
+    const int d = channels(z_bar);
+    const int64_t planes = leading(V);
     require_shape(V, {planes, rows(), d}, "V");
     for (const auto& array : {gamma, sqrt_beta}) require_shape(array, {planes, d}, "gamma or sqrt_beta");
     require_shape(alpha, {planes, d}, "alpha");
@@ -124,7 +127,8 @@ class Operator {
   }
 
   void recurrence(In<T> x, In<T> alpha, In<T> s, In<T> a, In<T> b, In<T> c, Out<T> h, Out<T> z, int threads) const {
-    const int64_t d = channels(x), planes = leading(h), K = leading(alpha) - 1;
+    const int d = channels(x);
+    const int64_t planes = leading(h), K = leading(alpha) - 1;
     require_coefficients(K, d, alpha, s, a, b, c);
     require(planes >= 2 || K == 0, "h has two planes at least");
     require_shape(h, {planes, rows(), d}, "h");
@@ -139,7 +143,8 @@ class Operator {
   void recurrence_adjoint(In<T> h, In<T> alpha, In<T> s, In<T> a, In<T> b, In<T> c, In<T> z_bar, Out<T> x_bar,
                           Out<T> alpha_bar, Out<T> s_bar, Out<T> a_bar, Out<T> b_bar, Out<T> c_bar, Out<T> work,
                           int threads) const {
-    const int64_t d = channels(z_bar), K = leading(alpha) - 1;
+    const int d = channels(z_bar);
+    const int64_t K = leading(alpha) - 1;
     require_coefficients(K, d, alpha, s, a, b, c);
     require_coefficients(K, d, alpha_bar, s_bar, a_bar, b_bar, c_bar);
     require_shape(h, {K + 1, rows(), d}, "h");
@@ -157,9 +162,10 @@ class Operator {
   Csr<T, I> csr() const { return {indptr_.data(), indices_.data(), values_.data(), rows()}; }
 
   template <class Array>
-  int64_t channels(const Array& x) const {
+  int channels(const Array& x) const {
     require(x.ndim() == 2 && static_cast<int64_t>(x.shape(0)) == rows(), "a signal has one row for each node");
-    return static_cast<int64_t>(x.shape(1));
+    require(x.shape(1) <= static_cast<size_t>(widest<T>), "a signal has more channels than fit in one call");
+    return static_cast<int>(x.shape(1));
   }
 
   template <class Array>

@@ -23,10 +23,10 @@ class Drift {
   };
 
   // What to expect of v_{k+1} in a channel; gamma and beta hold steps 0 .. k (beta to k + 1).
-  Estimate advance(int channel, int k, double limit, const double* gamma, const double* beta, int64_t d) {
+  Estimate advance(int channel, int k, double limit, const double* gamma, const double* beta) {
     const auto at = [&](int j) { return static_cast<size_t>(j) * width_ + channel; };
-    const auto g = [&](int j) { return gamma[j * d + channel]; };
-    const auto b = [&](int j) { return beta[j * d + channel]; };
+    const auto g = [&](int j) { return gamma[j * width_ + channel]; };
+    const auto b = [&](int j) { return beta[j * width_ + channel]; };
     const double norm = b(k + 1);
     Estimate estimate{0, 0};
     const auto note = [&](int j) {
@@ -80,20 +80,20 @@ struct Tolerance {
 template <class T, class I>
 class Lanczos {
  public:
-  Lanczos(Engine<T, I>& engine, Team& team, Panel panel, int K, T* V, double* gamma, double* beta, int64_t* rank)
-      : engine_(engine), team_(team), panel_(panel), plane_(engine.graph.rows * panel.stride), V_(V), gamma_(gamma),
-        beta_(beta), rank_(rank), noise_(panel.width, Tolerance<T>::rank), scale_(panel.width), weights_(static_cast<size_t>(K + 1) * panel.width),
-        drift_(K, panel.width, Tolerance<T>::noise) {}
+  Lanczos(Engine<T, I>& engine, Team& team, int width, int K, T* V, double* gamma, double* beta, int64_t* rank)
+      : engine_(engine), team_(team), width_(width), plane_(engine.graph.rows * width), V_(V), gamma_(gamma),
+        beta_(beta), rank_(rank), noise_(width, Tolerance<T>::rank), scale_(width), weights_(static_cast<size_t>(K + 1) * width),
+        drift_(K, width, Tolerance<T>::noise) {}
 
   // v_0 = x / |x|, up to the factor left in scale_. The power of two keeps the squares of any finite x in range.
   void start(const T* x, const double* peaks) {
-    std::vector<double> factor(width(), 0.0);
-    for (int c = 0; c < width(); ++c)
+    std::vector<double> factor(width_, 0.0);
+    for (int c = 0; c < width_; ++c)
       if (peaks[c] >= std::numeric_limits<T>::min()) factor[c] = std::ldexp(1.0, -std::ilogb(peaks[c]));
-    const auto squares = engine_.sum(team_, width(), [&](Rows rows, double* sums) {
-      engine_.on_rows.rescale(panel_, rows, x, factor.data(), V_, sums);
+    const auto squares = engine_.sum(team_, width_, [&](Rows rows, double* sums) {
+      engine_.on_rows.rescale(width_, rows, x, factor.data(), V_, sums);
     });
-    for (int c = 0; c < width(); ++c) {
+    for (int c = 0; c < width_; ++c) {
       const double norm = std::sqrt(squares[c]);
       rank_[c] = 0;
       end_or_go_on(c, 0, norm);
@@ -106,19 +106,19 @@ class Lanczos {
     T* w = vector(k + 1);
     project(k, w);
     auto norms = lengths([&](Rows rows, double* sums) {
-      engine_.on_rows.subtract(panel_, rows, vector(k), scale_.data(), row(gamma_, k), w, sums);
+      engine_.on_rows.subtract(width_, rows, vector(k), scale_.data(), row(gamma_, k), w, sums);
     });
     const int reach = drift_reach(k, norms);
     if (reach > 0) orthogonalise(k, reach, norms);
-    for (int c = 0; c < width(); ++c) end_or_go_on(c, k + 1, norms[c]);
+    for (int c = 0; c < width_; ++c) end_or_go_on(c, k + 1, norms[c]);
     drift_.shift();
     return reach > 0;
   }
 
   // v_K becomes final.
   void finish(int K) {
-    engine_.sum(team_, width(), [&](Rows rows, double* sums) {
-      engine_.on_rows.rescale(panel_, rows, vector(K), scale_.data(), vector(K), sums);
+    engine_.sum(team_, width_, [&](Rows rows, double* sums) {
+      engine_.on_rows.rescale(width_, rows, vector(K), scale_.data(), vector(K), sums);
     });
     std::fill(scale_.begin(), scale_.end(), 1.0);
   }
@@ -126,21 +126,20 @@ class Lanczos {
   // w = P v_k - beta_k v_{k-1} and gamma_k = <w, v_k>; w null: gamma_k alone.
   void project(int k, T* w) {
     const T* v_prev = k > 0 ? vector(k - 1) : nullptr;
-    const auto sums = engine_.sum(team_, width(), [&](Rows rows, double* partial) {
-      engine_.on_graph.lanczos_product(engine_.graph, panel_, rows, vector(k), scale_.data(), v_prev, row(beta_, k), w,
+    const auto sums = engine_.sum(team_, width_, [&](Rows rows, double* partial) {
+      engine_.on_graph.lanczos_product(engine_.graph, width_, rows, vector(k), scale_.data(), v_prev, row(beta_, k), w,
                                        partial);
     });
     std::copy(sums.begin(), sums.end(), row(gamma_, k));
   }
 
  private:
-  int width() const { return panel_.width; }
   T* vector(int k) { return V_ + k * plane_; }
-  double* row(double* numbers, int k) { return numbers + k * panel_.stride; }
+  double* row(double* numbers, int k) { return numbers + k * width_; }
 
   template <class Pass>
   std::vector<double> lengths(Pass&& pass) {
-    auto squares = engine_.sum(team_, width(), pass);
+    auto squares = engine_.sum(team_, width_, pass);
     for (double& square : squares) square = std::sqrt(square);
     return squares;
   }
@@ -157,13 +156,16 @@ class Lanczos {
   int drift_reach(int k, const std::vector<double>& norms) {
     bool any = false;
     int reach = 0;
-    for (int c = 0; c < width(); ++c) {
+    for (int c = 0; c < width_; ++c) {
       if (norms[c] <= noise_[c]) continue;
       row(beta_, k + 1)[c] = norms[c];
-      const auto estimate = drift_.advance(c, k, Tolerance<T>::drift, gamma_, beta_, panel_.stride);
+      const auto estimate = drift_.advance(c, k, Tolerance<T>::drift, gamma_, beta_);
       any |= estimate.worst > Tolerance<T>::drift;
       reach = std::max(reach, estimate.reach);
     }
+    // Two in a row: the recurrence brings the drift of v_k back into v_{k+2}.
+    if (second_) any = true, reach = std::max(reach, second_);
+    second_ = any && !second_ ? reach : 0;
     return any ? reach : 0;
   }
 
@@ -171,15 +173,15 @@ class Lanczos {
   // Parlett).
   void orthogonalise(int k, int count, std::vector<double>& norms) {
     for (bool shorter = true; shorter;) {
-      const auto inner = engine_.sum(team_, static_cast<int64_t>(count) * width(), [&](Rows rows, double* sums) {
-        engine_.on_rows.dots(panel_, rows, vector(k + 1), V_, plane_, count, sums);
+      const auto inner = engine_.sum(team_, static_cast<int64_t>(count) * width_, [&](Rows rows, double* sums) {
+        engine_.on_rows.dots(width_, rows, vector(k + 1), V_, plane_, count, sums);
       });
       std::copy(inner.begin(), inner.end(), weights_.begin());
       const auto left = lengths([&](Rows rows, double* sums) {
-        engine_.on_rows.remove(panel_, rows, vector(k + 1), V_, plane_, count, weights_.data(), sums);
+        engine_.on_rows.remove(width_, rows, vector(k + 1), V_, plane_, count, weights_.data(), sums);
       });
       shorter = false;
-      for (int c = 0; c < width(); ++c) shorter |= left[c] > noise_[c] && left[c] < 0.7 * norms[c];
+      for (int c = 0; c < width_; ++c) shorter |= left[c] > noise_[c] && left[c] < 0.7 * norms[c];
       norms = left;
     }
     drift_.reset(count);
@@ -187,7 +189,7 @@ class Lanczos {
 
   Engine<T, I>& engine_;
   Team& team_;
-  const Panel panel_;
+  const int width_;
   const int64_t plane_;
   T* const V_;
   double *const gamma_, *const beta_;
@@ -195,132 +197,122 @@ class Lanczos {
   std::vector<double> noise_, scale_;
   std::vector<T> weights_;
   Drift drift_;
+  int second_ = 0;  // against how many vectors the next one is orthogonalised in any case
 };
 
 }  // namespace
 
 template <class T, class I>
-int64_t optimal_basis(const Csr<T, I>& graph, Isa isa, int threads, int64_t d, int K, const T* x, const double* peaks, T* V,
+int64_t optimal_basis(const Csr<T, I>& graph, Isa isa, int threads, int d, int K, const T* x, const double* peaks, T* V,
                       double* gamma, double* sqrt_beta, int64_t* rank, bool last_gamma) {
   Engine<T, I> engine(graph, isa, threads, d);
   Team team(engine.threads());
+  Lanczos<T, I> lanczos(engine, team, d, K, V, gamma, sqrt_beta, rank);
+  lanczos.start(x, peaks);
   int64_t again = 0;
-  engine.over_panels(d, [&](Panel panel, int64_t c) {
-    Lanczos<T, I> lanczos(engine, team, panel, K, V + c, gamma + c, sqrt_beta + c, rank + c);
-    lanczos.start(x + c, peaks + c);
-    for (int k = 0; k < K; ++k) again += lanczos.step(k);
-    lanczos.finish(K);
-    if (last_gamma) lanczos.project(K, nullptr);
-  });
+  for (int k = 0; k < K; ++k) again += lanczos.step(k);
+  lanczos.finish(K);
+  if (last_gamma) lanczos.project(K, nullptr);
   return again;
 }
 
 template <class T, class I>
-void optimal_adjoint(const Csr<T, I>& graph, Isa isa, int threads, int64_t d, int K, const T* V, const double* gamma,
+void optimal_adjoint(const Csr<T, I>& graph, Isa isa, int threads, int d, int K, const T* V, const double* gamma,
                      const double* sqrt_beta, const T* alpha, const T* z_bar, T* x_bar, T* alpha_bar, T* work) {
   Engine<T, I> engine(graph, isa, threads, d);
   Team team(engine.threads());
   const int64_t plane = graph.rows * d;
-  engine.over_panels(d, [&](Panel panel, int64_t first) {
-    const int width = panel.width;
-    const auto vector = [&](int k) { return k < 0 ? nullptr : V + k * plane + first; };
-    const auto g = [&](int k, int c) { return gamma[k * d + first + c]; };
-    const auto b = [&](int k, int c) { return sqrt_beta[k * d + first + c]; };
-    // lambda_k is written over t_{k+1}; the roles of the two arrays change at every step, so that x_bar holds lambda_0.
-    T* lambda = (K % 2 ? work : x_bar) + first;
-    T* other = (K % 2 ? x_bar : work) + first;
-    const std::vector<T> none(width, T(0));
-    std::vector<T> t_prev(width), next(width), here(width), prev(width), own(width), p(width), q(width), r(width);
-    std::vector<double> g_bar(width), g_bar_next(width, 0.0), b_bar(width, 0.0);
+  const auto vector = [&](int k) { return k < 0 ? nullptr : V + k * plane; };
+  const auto g = [&](int k, int c) { return gamma[k * d + c]; };
+  const auto b = [&](int k, int c) { return sqrt_beta[k * d + c]; };
+  // lambda_k is written over t_{k+1}; the roles of the two arrays change at every step, so that x_bar holds lambda_0.
+  T* lambda = K % 2 ? work : x_bar;
+  T* other = K % 2 ? x_bar : work;
+  const std::vector<T> none(d, T(0));
+  std::vector<T> t_prev(d), next(d), here(d), prev(d), own(d), p(d), q(d), r(d);
+  std::vector<double> g_bar(d), g_bar_next(d, 0.0), b_bar(d, 0.0);
 
-    const auto advance = [&](int k, const T* t) {
-      OptimalAdjointStep<T> step{{alpha + k * d + first, t_prev.data(), next.data(), here.data(), prev.data(), own.data()},
-                                 z_bar + first, t, lambda, vector(k + 1 > K ? -1 : k + 1), vector(k), vector(k - 1)};
-      auto sums = engine.sum(team, 4 * width, [&](Rows rows, double* partial) {
-        engine.on_graph.optimal_adjoint(graph, panel, rows, step, partial);
-      });
-      for (int c = 0; c < width; ++c) alpha_bar[k * d + first + c] = static_cast<T>(sums[3 * width + c]);
-      return sums;
-    };
+  const auto advance = [&](int k, const T* t) {
+    OptimalAdjointStep<T> step{{alpha + k * d, t_prev.data(), next.data(), here.data(), prev.data(), own.data()},
+                               z_bar, t, lambda, vector(k + 1 > K ? -1 : k + 1), vector(k), vector(k - 1)};
+    auto sums = engine.sum(team, 4 * d, [&](Rows rows, double* partial) {
+      engine.on_graph.optimal_adjoint(graph, d, rows, step, partial);
+    });
+    for (int c = 0; c < d; ++c) alpha_bar[k * d + c] = static_cast<T>(sums[3 * d + c]);
+    return sums;
+  };
 
-    auto sums = advance(K, nullptr);
-    for (int k = K - 1; k >= 0; --k) {
-      // t = u_bar + g_bar v_k, u_bar = (lambda - s v_{k+1}) / beta_{k+1} + b_bar v_{k+1}
-      for (int c = 0; c < width; ++c) {
-        const double inverse = b(k + 1, c) > 0 ? 1 / b(k + 1, c) : 0;
-        g_bar[c] = -sums[width + c] * inverse;
-        p[c] = static_cast<T>(inverse);
-        q[c] = static_cast<T>(b_bar[c] - sums[c] * inverse);
-        r[c] = static_cast<T>(g_bar[c]);
-        t_prev[c] = static_cast<T>(-b(k + 1, c));
-        next[c] = static_cast<T>(b(k + 1, c) * (g_bar[c] + g_bar_next[c]));
-        here[c] = static_cast<T>(2 * g(k, c) * g_bar[c]);
-        prev[c] = static_cast<T>(k > 0 ? b(k, c) * g_bar[c] : 0);
-        own[c] = static_cast<T>(-g(k, c));
-      }
-      engine.run(team, [&](Rows rows) {
-        engine.on_rows.mix(panel, rows, p.data(), lambda, q.data(), vector(k + 1), r.data(), vector(k), lambda);
-      });
-      std::swap(lambda, other);
-      if (k == K - 1) engine.run(team, [&](Rows rows) {  // nothing came before: t_{k+1} is zero
-        engine.on_rows.mix(panel, rows, none.data(), other, nullptr, nullptr, nullptr, nullptr, lambda);
-      });
-      sums = advance(k, other);
-      g_bar_next = g_bar;
-      for (int c = 0; c < width; ++c) b_bar[c] = -sums[2 * width + c];
-    }
-    for (int c = 0; c < width; ++c) {
-      const double inverse = b(0, c) > 0 ? 1 / b(0, c) : 0;
+  auto sums = advance(K, nullptr);
+  for (int k = K - 1; k >= 0; --k) {
+    // t = u_bar + g_bar v_k, u_bar = (lambda - s v_{k+1}) / beta_{k+1} + b_bar v_{k+1}
+    for (int c = 0; c < d; ++c) {
+      const double inverse = b(k + 1, c) > 0 ? 1 / b(k + 1, c) : 0;
+      g_bar[c] = -sums[d + c] * inverse;
       p[c] = static_cast<T>(inverse);
       q[c] = static_cast<T>(b_bar[c] - sums[c] * inverse);
+      r[c] = static_cast<T>(g_bar[c]);
+      t_prev[c] = static_cast<T>(-b(k + 1, c));
+      next[c] = static_cast<T>(b(k + 1, c) * (g_bar[c] + g_bar_next[c]));
+      here[c] = static_cast<T>(2 * g(k, c) * g_bar[c]);
+      prev[c] = static_cast<T>(k > 0 ? b(k, c) * g_bar[c] : 0);
+      own[c] = static_cast<T>(-g(k, c));
     }
     engine.run(team, [&](Rows rows) {
-      engine.on_rows.mix(panel, rows, p.data(), lambda, q.data(), vector(0), nullptr, nullptr, lambda);
+      engine.on_rows.mix(d, rows, p.data(), lambda, q.data(), vector(k + 1), r.data(), vector(k), lambda);
     });
+    std::swap(lambda, other);
+    if (k == K - 1) engine.run(team, [&](Rows rows) {  // nothing came before: t_{k+1} is zero
+      engine.on_rows.mix(d, rows, none.data(), other, nullptr, nullptr, nullptr, nullptr, lambda);
+    });
+    sums = advance(k, other);
+    g_bar_next = g_bar;
+    for (int c = 0; c < d; ++c) b_bar[c] = -sums[2 * d + c];
+  }
+  for (int c = 0; c < d; ++c) {
+    const double inverse = b(0, c) > 0 ? 1 / b(0, c) : 0;
+    p[c] = static_cast<T>(inverse);
+    q[c] = static_cast<T>(b_bar[c] - sums[c] * inverse);
+  }
+  engine.run(team, [&](Rows rows) {
+    engine.on_rows.mix(d, rows, p.data(), lambda, q.data(), vector(0), nullptr, nullptr, lambda);
   });
 }
 
 template <class T, class I>
-void combine(const Csr<T, I>& graph, Isa isa, int threads, int64_t d, int K, const T* V, const T* alpha, T* z) {
+void combine(const Csr<T, I>& graph, Isa isa, int threads, int d, int K, const T* V, const T* alpha, T* z) {
   Engine<T, I> engine(graph, isa, threads, d);
   Team team(engine.threads());
-  engine.over_panels(d, [&](Panel panel, int64_t first) {
-    std::vector<T> weights;
-    for (int k = 0; k <= K; ++k) weights.insert(weights.end(), alpha + k * d + first, alpha + k * d + first + panel.width);
-    engine.run(team, [&](Rows rows) {
-      engine.on_rows.combine(panel, rows, V + first, graph.rows * d, K + 1, weights.data(), z + first);
-    });
+  std::vector<T> weights;
+  for (int k = 0; k <= K; ++k) weights.insert(weights.end(), alpha + k * d, alpha + k * d + d);
+  engine.run(team, [&](Rows rows) {
+    engine.on_rows.combine(d, rows, V, graph.rows * d, K + 1, weights.data(), z);
   });
 }
 
 template <class T, class I>
-void product(const Csr<T, I>& graph, Isa isa, int threads, int64_t d, const T* x, T* y) {
+void product(const Csr<T, I>& graph, Isa isa, int threads, int d, const T* x, T* y) {
   Engine<T, I> engine(graph, isa, threads, d);
   Team team(engine.threads());
-  engine.over_panels(d, [&](Panel panel, int64_t first) {
-    engine.run(team, [&](Rows rows) { engine.on_graph.product(graph, panel, rows, x + first, y + first); });
-  });
+  engine.run(team, [&](Rows rows) { engine.on_graph.product(graph, d, rows, x, y); });
 }
 
 template <class T, class I>
-void peak(const Csr<T, I>& graph, Isa isa, int threads, int64_t d, const T* x, double* peaks) {
+void peak(const Csr<T, I>& graph, Isa isa, int threads, int d, const T* x, double* peaks) {
   Engine<T, I> engine(graph, isa, threads, d);
   Team team(engine.threads());
-  engine.over_panels(d, [&](Panel panel, int64_t first) {
-    const auto most = engine.largest(team, panel.width, [&](Rows rows, double* partial) {
-      engine.on_rows.peak(panel, rows, x + first, partial);
-    });
-    std::copy(most.begin(), most.end(), peaks + first);
+  const auto most = engine.largest(team, d, [&](Rows rows, double* partial) {
+    engine.on_rows.peak(d, rows, x, partial);
   });
+  std::copy(most.begin(), most.end(), peaks);
 }
 
 #define POLYBASIS_INSTANTIATE(T, I)                                                                                       \
-  template void product(const Csr<T, I>&, Isa, int, int64_t, const T*, T*);                                               \
-  template void peak(const Csr<T, I>&, Isa, int, int64_t, const T*, double*);                                             \
-  template int64_t optimal_basis(const Csr<T, I>&, Isa, int, int64_t, int, const T*, const double*, T*, double*, double*, \
+  template void product(const Csr<T, I>&, Isa, int, int, const T*, T*);                                               \
+  template void peak(const Csr<T, I>&, Isa, int, int, const T*, double*);                                             \
+  template int64_t optimal_basis(const Csr<T, I>&, Isa, int, int, int, const T*, const double*, T*, double*, double*, \
                                  int64_t*, bool);                                                                         \
-  template void combine(const Csr<T, I>&, Isa, int, int64_t, int, const T*, const T*, T*);                                \
-  template void optimal_adjoint(const Csr<T, I>&, Isa, int, int64_t, int, const T*, const double*, const double*,         \
+  template void combine(const Csr<T, I>&, Isa, int, int, int, const T*, const T*, T*);                                \
+  template void optimal_adjoint(const Csr<T, I>&, Isa, int, int, int, const T*, const double*, const double*,         \
                                 const T*, const T*, T*, T*, T*);
 POLYBASIS_INSTANTIATE(float, int32_t)
 POLYBASIS_INSTANTIATE(float, int64_t)

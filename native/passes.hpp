@@ -1,9 +1,9 @@
 // The passes over N x d arrays that all algorithms here are made of, as function tables, one for each instruction set.
 //
-// A pass works on rows [begin, end) of one *panel*: at most `panel_width<T>` neighbouring channels of row-major arrays
-// whose rows are `stride` elements apart. Channels never mix, so a panel is a whole problem of its own. Arrays of
-// per-channel numbers (`scale`, `gamma`, ..) are indexed from the panel's first channel. Inner products are accumulated
-// in double and added to the caller's `sums`, `width` numbers for each product.
+// A pass works on rows [begin, end) of row-major arrays with `width` channels, at most `widest<T>`: channels never mix, so
+// a wider signal is several problems, and narrow rows keep each of them in the cache. Arrays of per-channel numbers
+// (`scale`, `gamma`, ..) have `width` entries. Inner products are accumulated in double and added to the caller's `sums`,
+// `width` numbers for each product.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 namespace polybasis {
 
 template <class T>
-constexpr int panel_width = 256 / sizeof(T);  // what the registers of the narrowest fast instruction set hold
+constexpr int widest = 256 / sizeof(T);  // what the registers of the narrowest fast instruction set hold
 
 // The propagation matrix P, symmetric, in compressed rows.
 template <class T, class I>
@@ -20,11 +20,6 @@ struct Csr {
   const I* indices;
   const T* values;
   int64_t rows;
-};
-
-struct Panel {
-  int64_t stride;
-  int width;
 };
 
 struct Rows {
@@ -64,31 +59,31 @@ struct OptimalAdjointStep {
 template <class T, class I>
 struct Passes {
   // y = P x
-  void (*product)(const Csr<T, I>&, Panel, Rows, const T* x, T* y);
+  void (*product)(const Csr<T, I>&, int width, Rows, const T* x, T* y);
   // w = scale (P u) - beta v_prev (null: no such term) and sums <w, scale u>; w null: only the sums.
-  void (*lanczos_product)(const Csr<T, I>&, Panel, Rows, const T* u, const double* scale, const T* v_prev,
+  void (*lanczos_product)(const Csr<T, I>&, int width, Rows, const T* u, const double* scale, const T* v_prev,
                           const double* beta, T* w, double* sums);
-  void (*recurrence)(const Csr<T, I>&, Panel, Rows, const RecurrenceStep<T>&);
-  void (*recurrence_adjoint)(const Csr<T, I>&, Panel, Rows, const RecurrenceAdjointStep<T>&, double* sums);
-  void (*optimal_adjoint)(const Csr<T, I>&, Panel, Rows, const OptimalAdjointStep<T>&, double* sums);
+  void (*recurrence)(const Csr<T, I>&, int width, Rows, const RecurrenceStep<T>&);
+  void (*recurrence_adjoint)(const Csr<T, I>&, int width, Rows, const RecurrenceAdjointStep<T>&, double* sums);
+  void (*optimal_adjoint)(const Csr<T, I>&, int width, Rows, const OptimalAdjointStep<T>&, double* sums);
 };
 
 template <class T>
 struct RowPasses {
   // The largest |x| of each channel into peaks (kept if larger); NaN and infinity become infinity.
-  void (*peak)(Panel, Rows, const T* x, double* peaks);
+  void (*peak)(int width, Rows, const T* x, double* peaks);
   // y = scale x in double, then rounded, and sums |y|^2.
-  void (*rescale)(Panel, Rows, const T* x, const double* scale, T* y, double* sums);
+  void (*rescale)(int width, Rows, const T* x, const double* scale, T* y, double* sums);
   // u = scale u; w = w - gamma u; sums |w|^2.
-  void (*subtract)(Panel, Rows, T* u, const double* scale, const double* gamma, T* w, double* sums);
+  void (*subtract)(int width, Rows, T* u, const double* scale, const double* gamma, T* w, double* sums);
   // sums <w, v_j>, j < count, where v_j starts `plane` elements after v_{j-1}.
-  void (*dots)(Panel, Rows, const T* w, const T* v, int64_t plane, int count, double* sums);
+  void (*dots)(int width, Rows, const T* w, const T* v, int64_t plane, int count, double* sums);
   // w = w - sum_j weights_j v_j; sums |w|^2. weights: count rows of `width`.
-  void (*remove)(Panel, Rows, T* w, const T* v, int64_t plane, int count, const T* weights, double* sums);
+  void (*remove)(int width, Rows, T* w, const T* v, int64_t plane, int count, const T* weights, double* sums);
   // z = sum_j weights_j v_j.
-  void (*combine)(Panel, Rows, const T* v, int64_t plane, int count, const T* weights, T* z);
+  void (*combine)(int width, Rows, const T* v, int64_t plane, int count, const T* weights, T* z);
   // y = p x + q u + r v (null vectors: term absent); y may be x.
-  void (*mix)(Panel, Rows, const T* p, const T* x, const T* q, const T* u, const T* r, const T* v, T* y);
+  void (*mix)(int width, Rows, const T* p, const T* x, const T* q, const T* u, const T* r, const T* v, T* y);
 };
 
 enum class Isa { plain, avx2, avx512 };

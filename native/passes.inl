@@ -62,12 +62,12 @@ struct Width {};
 // Calls f(Width<L>, c) for vectors of L channels from channel c on, L as wide as a register of doubles, then narrower.
 template <class F>
 inline void over_channels(int width, F&& f) {
-  constexpr int widest = POLYBASIS_BYTES / sizeof(double);
+  constexpr int most = POLYBASIS_BYTES / sizeof(double);
   int c = 0;
-  for (; c + widest <= width; c += widest) f(Width<widest>{}, c);
-  if constexpr (widest > 4)
+  for (; c + most <= width; c += most) f(Width<most>{}, c);
+  if constexpr (most > 4)
     if (c + 4 <= width) f(Width<4>{}, c), c += 4;
-  if constexpr (widest > 2)
+  if constexpr (most > 2)
     if (c + 2 <= width) f(Width<2>{}, c), c += 2;
   if (c < width) f(Width<1>{}, c);
 }
@@ -108,14 +108,14 @@ inline void gather(const Csr<T, I>& graph, Rows rows, const T* x, int64_t x_stri
 
 // Rows of P x into y, whose first row stands for rows.begin.
 template <class T, class I>
-inline void gather_panel(const Csr<T, I>& graph, Panel panel, Rows rows, const T* x, T* y, int64_t y_stride) {
+inline void gather_rows(const Csr<T, I>& graph, int width, Rows rows, const T* x, T* y, int64_t y_stride) {
   constexpr int lanes = POLYBASIS_BYTES / sizeof(T);
-  constexpr int most = panel_width<T> / lanes;
+  constexpr int most = widest<T> / lanes;
   int c = 0;
   auto take = [&]<int L, int V>(Width<L>, Width<V>) {
-    for (; c + L * V <= panel.width; c += L * V) gather<L, V>(graph, rows, x + c, panel.stride, y + c, y_stride);
+    for (; c + L * V <= width; c += L * V) gather<L, V>(graph, rows, x + c, width, y + c, y_stride);
   };
-  // Plain x86 has too few registers for a whole panel.
+  // Plain x86 has too few registers for a whole row.
   constexpr int fitting = most < 8 ? most : 8;
   if constexpr (fitting >= 8) take(Width<lanes>{}, Width<8>{});
   if constexpr (fitting >= 4) take(Width<lanes>{}, Width<4>{});
@@ -129,13 +129,13 @@ inline void gather_panel(const Csr<T, I>& graph, Panel panel, Rows rows, const T
 
 // Calls f(rows, y, y_stride) for every tile of rows with its product P x in y: a place in `out`, or a scratch if null.
 template <class T, class I, class F>
-inline void over_products(const Csr<T, I>& graph, Panel panel, Rows rows, const T* x, T* out, F&& f) {
-  alignas(64) T scratch[tile_rows * panel_width<T>];
+inline void over_products(const Csr<T, I>& graph, int width, Rows rows, const T* x, T* out, F&& f) {
+  alignas(64) T scratch[tile_rows * widest<T>];
   for (int64_t begin = rows.begin; begin < rows.end; begin += tile_rows) {
     const Rows tile{begin, begin + tile_rows < rows.end ? begin + tile_rows : rows.end};
-    T* y = out ? out + begin * panel.stride : scratch;
-    const int64_t y_stride = out ? panel.stride : panel_width<T>;
-    gather_panel(graph, panel, tile, x, y, y_stride);
+    T* y = out ? out + begin * width : scratch;
+    const int64_t y_stride = out ? width : widest<T>;
+    gather_rows(graph, width, tile, x, y, y_stride);
     f(tile, y, y_stride);
   }
 }
@@ -143,21 +143,21 @@ inline void over_products(const Csr<T, I>& graph, Panel panel, Rows rows, const 
 // ---- passes with a product ----------------------------------------------------------------------------------------
 
 template <class T, class I>
-void product(const Csr<T, I>& graph, Panel panel, Rows rows, const T* x, T* y) {
-  gather_panel(graph, panel, rows, x, y + rows.begin * panel.stride, panel.stride);
+void product(const Csr<T, I>& graph, int width, Rows rows, const T* x, T* y) {
+  gather_rows(graph, width, rows, x, y + rows.begin * width, width);
 }
 
 template <class T, class I>
-void lanczos_product(const Csr<T, I>& graph, Panel panel, Rows rows, const T* u, const double* scale, const T* v_prev,
+void lanczos_product(const Csr<T, I>& graph, int width, Rows rows, const T* u, const double* scale, const T* v_prev,
                      const double* beta, T* w, double* sums) {
-  over_products(graph, panel, rows, u, w, [&](Rows tile, T* y, int64_t y_stride) {
-    over_channels(panel.width, [&]<int L>(Width<L>, int c) {
+  over_products(graph, width, rows, u, w, [&](Rows tile, T* y, int64_t y_stride) {
+    over_channels(width, [&]<int L>(Width<L>, int c) {
       const auto s = load<L>(scale + c);
       const auto b = load<L>(beta + c);
       Lanes<double, L> sum{};
       T* out = y + c;
-      int64_t at = tile.begin * panel.stride + c;
-      for (int64_t i = tile.begin; i < tile.end; ++i, at += panel.stride, out += y_stride) {
+      int64_t at = tile.begin * width + c;
+      for (int64_t i = tile.begin; i < tile.end; ++i, at += width, out += y_stride) {
         auto exact = s * widened<L, T>(load<L>(out));
         if (v_prev) exact -= b * widened<L, T>(load<L>(v_prev + at));
         const auto value = narrowed<T, L>(exact);
@@ -170,14 +170,14 @@ void lanczos_product(const Csr<T, I>& graph, Panel panel, Rows rows, const T* u,
 }
 
 template <class T, class I>
-void recurrence(const Csr<T, I>& graph, Panel panel, Rows rows, const RecurrenceStep<T>& step) {
-  over_products(graph, panel, rows, step.h, static_cast<T*>(nullptr), [&](Rows tile, T* y, int64_t y_stride) {
-    over_channels(panel.width, [&]<int L>(Width<L>, int channel) {
+void recurrence(const Csr<T, I>& graph, int width, Rows rows, const RecurrenceStep<T>& step) {
+  over_products(graph, width, rows, step.h, static_cast<T*>(nullptr), [&](Rows tile, T* y, int64_t y_stride) {
+    over_channels(width, [&]<int L>(Width<L>, int channel) {
       const auto a = load<L>(step.a + channel), b = load<L>(step.b + channel), c = load<L>(step.c + channel);
       const auto alpha = load<L>(step.alpha + channel);
       const T* out = y + channel;
-      int64_t at = tile.begin * panel.stride + channel;
-      for (int64_t i = tile.begin; i < tile.end; ++i, at += panel.stride, out += y_stride) {
+      int64_t at = tile.begin * width + channel;
+      for (int64_t i = tile.begin; i < tile.end; ++i, at += width, out += y_stride) {
         auto value = a * load<L>(out) + b * load<L>(step.h + at);
         if (step.h_prev) value += c * load<L>(step.h_prev + at);
         store(step.h_next + at, value);
@@ -188,17 +188,16 @@ void recurrence(const Csr<T, I>& graph, Panel panel, Rows rows, const Recurrence
 }
 
 template <class T, class I>
-void recurrence_adjoint(const Csr<T, I>& graph, Panel panel, Rows rows, const RecurrenceAdjointStep<T>& step,
+void recurrence_adjoint(const Csr<T, I>& graph, int width, Rows rows, const RecurrenceAdjointStep<T>& step,
                         double* sums) {
-  const int width = panel.width;
-  over_products(graph, panel, rows, step.lambda, static_cast<T*>(nullptr), [&](Rows tile, T* y, int64_t y_stride) {
+    over_products(graph, width, rows, step.lambda, static_cast<T*>(nullptr), [&](Rows tile, T* y, int64_t y_stride) {
     over_channels(width, [&]<int L>(Width<L>, int channel) {
       const auto a = load<L>(step.a + channel), b = load<L>(step.b + channel), c = load<L>(step.c + channel);
       const auto alpha = load<L>(step.alpha + channel);
       Lanes<double, L> of_a{}, of_b{}, of_c{}, of_alpha{};
       const T* out = y + channel;
-      int64_t at = tile.begin * panel.stride + channel;
-      for (int64_t i = tile.begin; i < tile.end; ++i, at += panel.stride, out += y_stride) {
+      int64_t at = tile.begin * width + channel;
+      for (int64_t i = tile.begin; i < tile.end; ++i, at += width, out += y_stride) {
         const auto p_lambda = load<L>(out), lambda = load<L>(step.lambda + at), z_bar = load<L>(step.z_bar + at);
         const auto h = widened<L, T>(load<L>(step.h + at));
         of_a += widened<L, T>(p_lambda) * h;
@@ -215,17 +214,16 @@ void recurrence_adjoint(const Csr<T, I>& graph, Panel panel, Rows rows, const Re
 }
 
 template <class T, class I>
-void optimal_adjoint(const Csr<T, I>& graph, Panel panel, Rows rows, const OptimalAdjointStep<T>& step, double* sums) {
-  const int width = panel.width;
-  const auto& weight = step.weight;
+void optimal_adjoint(const Csr<T, I>& graph, int width, Rows rows, const OptimalAdjointStep<T>& step, double* sums) {
+    const auto& weight = step.weight;
   auto finish = [&](Rows tile, const T* y, int64_t y_stride) {
     over_channels(width, [&]<int L>(Width<L>, int c) {
       const auto z = load<L>(weight.z + c), t_prev = load<L>(weight.t_prev + c), next = load<L>(weight.next + c);
       const auto here = load<L>(weight.here + c), prev = load<L>(weight.prev + c), own = load<L>(weight.own + c);
       Lanes<double, L> with_v{}, with_prev{}, t_with_prev{}, of_alpha{};
       const T* out = y + c;
-      int64_t at = tile.begin * panel.stride + c;
-      for (int64_t i = tile.begin; i < tile.end; ++i, at += panel.stride, out += y_stride) {
+      int64_t at = tile.begin * width + c;
+      for (int64_t i = tile.begin; i < tile.end; ++i, at += width, out += y_stride) {
         const auto z_bar = load<L>(step.z_bar + at), v = load<L>(step.v + at);
         Lanes<T, L> v_prev{};
         auto lambda = z * z_bar;
@@ -247,7 +245,7 @@ void optimal_adjoint(const Csr<T, I>& graph, Panel panel, Rows rows, const Optim
     });
   };
   if (step.t)
-    over_products(graph, panel, rows, step.t, static_cast<T*>(nullptr), finish);
+    over_products(graph, width, rows, step.t, static_cast<T*>(nullptr), finish);
   else
     finish(rows, nullptr, 0);
 }
@@ -257,13 +255,13 @@ void optimal_adjoint(const Csr<T, I>& graph, Panel panel, Rows rows, const Optim
 // Calls f(Width<L>, c, at) for every vector of L channels and every row, at being the vector's place; rows go by in tiles
 // so that what f gathers per channel (first, last) is touched once a tile.
 template <class Enter, class F, class Leave>
-inline void over_rows(Panel panel, Rows rows, Enter&& enter, F&& f, Leave&& leave) {
+inline void over_rows(int width, Rows rows, Enter&& enter, F&& f, Leave&& leave) {
   for (int64_t begin = rows.begin; begin < rows.end; begin += tile_rows) {
     const int64_t end = begin + tile_rows < rows.end ? begin + tile_rows : rows.end;
-    over_channels(panel.width, [&]<int L>(Width<L> lanes, int c) {
+    over_channels(width, [&]<int L>(Width<L> lanes, int c) {
       auto state = enter(lanes, c);
-      int64_t at = begin * panel.stride + c;
-      for (int64_t i = begin; i < end; ++i, at += panel.stride) f(lanes, c, at, state);
+      int64_t at = begin * width + c;
+      for (int64_t i = begin; i < end; ++i, at += width) f(lanes, c, at, state);
       leave(lanes, c, state);
     });
   }
@@ -273,9 +271,9 @@ inline void over_rows(Panel panel, Rows rows, Enter&& enter, F&& f, Leave&& leav
 constexpr auto zeros = []<int L>(Width<L>, int) { return Lanes<double, L>{}; };
 
 template <class T>
-void peak(Panel panel, Rows rows, const T* x, double* peaks) {
+void peak(int width, Rows rows, const T* x, double* peaks) {
   over_rows(
-      panel, rows, [&]<int L>(Width<L>, int c) { return load<L>(peaks + c); },
+      width, rows, [&]<int L>(Width<L>, int c) { return load<L>(peaks + c); },
       [&]<int L>(Width<L>, int, int64_t at, auto& most) {
         auto value = widened<L, T>(load<L>(x + at));
         const auto zero = value * 0;  // 0 for finite values, NaN for the others
@@ -292,9 +290,9 @@ void peak(Panel panel, Rows rows, const T* x, double* peaks) {
 }
 
 template <class T>
-void rescale(Panel panel, Rows rows, const T* x, const double* scale, T* y, double* sums) {
+void rescale(int width, Rows rows, const T* x, const double* scale, T* y, double* sums) {
   over_rows(
-      panel, rows, zeros,
+      width, rows, zeros,
       [&]<int L>(Width<L>, int c, int64_t at, auto& sum) {
         const auto value = narrowed<T, L>(widened<L, T>(load<L>(x + at)) * load<L>(scale + c));
         store(y + at, value);
@@ -304,9 +302,9 @@ void rescale(Panel panel, Rows rows, const T* x, const double* scale, T* y, doub
 }
 
 template <class T>
-void subtract(Panel panel, Rows rows, T* u, const double* scale, const double* gamma, T* w, double* sums) {
+void subtract(int width, Rows rows, T* u, const double* scale, const double* gamma, T* w, double* sums) {
   over_rows(
-      panel, rows, zeros,
+      width, rows, zeros,
       [&]<int L>(Width<L>, int c, int64_t at, auto& sum) {
         const auto v = narrowed<T, L>(load<L>(scale + c) * widened<L, T>(load<L>(u + at)));
         const auto value = narrowed<T, L>(widened<L, T>(load<L>(w + at)) - load<L>(gamma + c) * widened<L, T>(v));
@@ -318,17 +316,17 @@ void subtract(Panel panel, Rows rows, T* u, const double* scale, const double* g
 }
 
 template <class T>
-void dots(Panel panel, Rows rows, const T* w, const T* v, int64_t plane, int count, double* sums) {
+void dots(int width, Rows rows, const T* w, const T* v, int64_t plane, int count, double* sums) {
   for (int64_t begin = rows.begin; begin < rows.end; begin += tile_rows) {
     const Rows tile{begin, begin + tile_rows < rows.end ? begin + tile_rows : rows.end};
     for (int j = 0; j < count; ++j)
       over_rows(
-          panel, tile, zeros,
+          width, tile, zeros,
           [&]<int L>(Width<L>, int, int64_t at, auto& sum) {
             sum += widened<L, T>(load<L>(w + at)) * widened<L, T>(load<L>(v + j * plane + at));
           },
           [&]<int L>(Width<L>, int c, auto& sum) {
-            add(sums + j * panel.width + c, sum);
+            add(sums + j * width + c, sum);
           });
   }
 }
@@ -342,11 +340,11 @@ inline Lanes<T, L> combined(const T* v, int64_t plane, int count, const T* weigh
 }
 
 template <class T>
-void remove(Panel panel, Rows rows, T* w, const T* v, int64_t plane, int count, const T* weights, double* sums) {
+void remove(int width, Rows rows, T* w, const T* v, int64_t plane, int count, const T* weights, double* sums) {
   over_rows(
-      panel, rows, zeros,
+      width, rows, zeros,
       [&]<int L>(Width<L>, int c, int64_t at, auto& sum) {
-        const auto value = load<L>(w + at) - combined<L>(v + at, plane, count, weights + c, panel.width);
+        const auto value = load<L>(w + at) - combined<L>(v + at, plane, count, weights + c, width);
         store(w + at, value);
         sum += widened<L, T>(value) * widened<L, T>(value);
       },
@@ -357,19 +355,19 @@ constexpr auto nothing = []<int L>(Width<L>, int) { return 0; };
 constexpr auto done = []<int L>(Width<L>, int, int) {};
 
 template <class T>
-void combine(Panel panel, Rows rows, const T* v, int64_t plane, int count, const T* weights, T* z) {
+void combine(int width, Rows rows, const T* v, int64_t plane, int count, const T* weights, T* z) {
   over_rows(
-      panel, rows, nothing,
+      width, rows, nothing,
       [&]<int L>(Width<L>, int c, int64_t at, int) {
-        store(z + at, combined<L>(v + at, plane, count, weights + c, panel.width));
+        store(z + at, combined<L>(v + at, plane, count, weights + c, width));
       },
       done);
 }
 
 template <class T>
-void mix(Panel panel, Rows rows, const T* p, const T* x, const T* q, const T* u, const T* r, const T* v, T* y) {
+void mix(int width, Rows rows, const T* p, const T* x, const T* q, const T* u, const T* r, const T* v, T* y) {
   over_rows(
-      panel, rows, nothing,
+      width, rows, nothing,
       [&]<int L>(Width<L>, int c, int64_t at, int) {
         auto value = load<L>(p + c) * load<L>(x + at);
         if (u) value += load<L>(q + c) * load<L>(u + at);

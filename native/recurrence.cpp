@@ -5,81 +5,76 @@
 namespace polybasis {
 
 template <class T, class I>
-void recurrence(const Csr<T, I>& graph, Isa isa, int threads, int64_t d, int K, const Recurrence<T>& coefficients,
+void recurrence(const Csr<T, I>& graph, Isa isa, int threads, int d, int K, const Recurrence<T>& coefficients,
                 const T* alpha, const T* x, T* h, int planes, T* z) {
   Engine<T, I> engine(graph, isa, threads, d);
   Team team(engine.threads());
   const int64_t plane = graph.rows * d;
-  engine.over_panels(d, [&](Panel panel, int64_t first) {
-    const auto vector = [&](int k) { return k < 0 ? nullptr : h + (k % planes) * plane + first; };
-    engine.run(team, [&](Rows rows) {
-      engine.on_rows.mix(panel, rows, coefficients.s + first, x + first, nullptr, nullptr, nullptr, nullptr, vector(0));
-      engine.on_rows.mix(panel, rows, alpha + first, vector(0), nullptr, nullptr, nullptr, nullptr, z + first);
-    });
-    for (int k = 0; k < K; ++k) {
-      const int64_t at = k * d + first;
-      const RecurrenceStep<T> step{coefficients.a + at, coefficients.b + at, coefficients.c + at, alpha + at + d,
-                                   vector(k), vector(k - 1), vector(k + 1), z + first};
-      engine.run(team, [&](Rows rows) { engine.on_graph.recurrence(graph, panel, rows, step); });
-    }
+  const auto vector = [&](int k) { return k < 0 ? nullptr : h + (k % planes) * plane; };
+  engine.run(team, [&](Rows rows) {
+    engine.on_rows.mix(d, rows, coefficients.s, x, nullptr, nullptr, nullptr, nullptr, vector(0));
+    engine.on_rows.mix(d, rows, alpha, vector(0), nullptr, nullptr, nullptr, nullptr, z);
   });
+  for (int k = 0; k < K; ++k) {
+    const int64_t at = k * d;
+    const RecurrenceStep<T> step{coefficients.a + at, coefficients.b + at, coefficients.c + at, alpha + at + d,
+                                 vector(k), vector(k - 1), vector(k + 1), z};
+    engine.run(team, [&](Rows rows) { engine.on_graph.recurrence(graph, d, rows, step); });
+  }
 }
 
 template <class T, class I>
-void recurrence_adjoint(const Csr<T, I>& graph, Isa isa, int threads, int64_t d, int K, const Recurrence<T>& coefficients,
+void recurrence_adjoint(const Csr<T, I>& graph, Isa isa, int threads, int d, int K, const Recurrence<T>& coefficients,
                         const T* alpha, const T* h, const T* z_bar, const RecurrenceGradient<T>& gradient, T* work) {
   Engine<T, I> engine(graph, isa, threads, d);
   Team team(engine.threads());
   const int64_t plane = graph.rows * d;
-  engine.over_panels(d, [&](Panel panel, int64_t first) {
-    const int width = panel.width;
-    const auto vector = [&](int k) { return k < 0 ? nullptr : h + k * plane + first; };
-    const std::vector<T> none(width, T(0));
-    // lambda_k is written over lambda_{k+2}, so that gradient.x holds lambda_0.
-    T* lambda = (K % 2 ? work : gradient.x) + first;
-    T* other = (K % 2 ? gradient.x : work) + first;
-    engine.run(team, [&](Rows rows) {
-      engine.on_rows.mix(panel, rows, alpha + K * d + first, z_bar + first, nullptr, nullptr, nullptr, nullptr, lambda);
-      engine.on_rows.mix(panel, rows, none.data(), z_bar + first, nullptr, nullptr, nullptr, nullptr, other);
+  const auto vector = [&](int k) { return k < 0 ? nullptr : h + k * plane; };
+  const std::vector<T> none(d, T(0));
+  // lambda_k is written over lambda_{k+2}, so that gradient.x holds lambda_0.
+  T* lambda = K % 2 ? work : gradient.x;
+  T* other = K % 2 ? gradient.x : work;
+  engine.run(team, [&](Rows rows) {
+    engine.on_rows.mix(d, rows, alpha + K * d, z_bar, nullptr, nullptr, nullptr, nullptr, lambda);
+    engine.on_rows.mix(d, rows, none.data(), z_bar, nullptr, nullptr, nullptr, nullptr, other);
+  });
+  const auto narrow = [&](const double* sums, T* out) {
+    for (int c = 0; c < d; ++c) out[c] = static_cast<T>(sums[c]);
+  };
+  for (int k = K - 1; k >= 0; --k) {
+    const int64_t at = k * d;
+    const T* c = k + 1 < K ? coefficients.c + at + d : none.data();
+    const RecurrenceAdjointStep<T> step{coefficients.a + at, coefficients.b + at, c, alpha + at, z_bar,
+                                        lambda, other, vector(k), vector(k - 1)};
+    const auto sums = engine.sum(team, 4 * d, [&](Rows rows, double* partial) {
+      engine.on_graph.recurrence_adjoint(graph, d, rows, step, partial);
     });
-    const auto narrow = [&](const double* sums, T* out) {
-      for (int c = 0; c < width; ++c) out[c] = static_cast<T>(sums[c]);
-    };
-    for (int k = K - 1; k >= 0; --k) {
-      const int64_t at = k * d + first;
-      const T* c = k + 1 < K ? coefficients.c + at + d : none.data();
-      const RecurrenceAdjointStep<T> step{coefficients.a + at, coefficients.b + at, c, alpha + at, z_bar + first,
-                                          lambda, other, vector(k), vector(k - 1)};
-      const auto sums = engine.sum(team, 4 * width, [&](Rows rows, double* partial) {
-        engine.on_graph.recurrence_adjoint(graph, panel, rows, step, partial);
-      });
-      narrow(&sums[0], gradient.a + at);
-      narrow(&sums[width], gradient.b + at);
-      narrow(&sums[2 * width], gradient.c + at);
-      narrow(&sums[3 * width], gradient.alpha + at);
-      std::swap(lambda, other);
-    }
-    const auto with_last = engine.sum(team, width, [&](Rows rows, double* partial) {
-      engine.on_rows.dots(panel, rows, z_bar + first, vector(K), plane, 1, partial);
-    });
-    narrow(with_last.data(), gradient.alpha + K * d + first);
-    const auto with_first = engine.sum(team, width, [&](Rows rows, double* partial) {
-      engine.on_rows.dots(panel, rows, lambda, vector(0), plane, 1, partial);
-    });
-    for (int c = 0; c < width; ++c) {
-      const T s = coefficients.s[first + c];
-      gradient.s[first + c] = s != 0 ? static_cast<T>(with_first[c] / s) : T(0);
-    }
-    engine.run(team, [&](Rows rows) {
-      engine.on_rows.mix(panel, rows, coefficients.s + first, lambda, nullptr, nullptr, nullptr, nullptr, lambda);
-    });
+    narrow(&sums[0], gradient.a + at);
+    narrow(&sums[d], gradient.b + at);
+    narrow(&sums[2 * d], gradient.c + at);
+    narrow(&sums[3 * d], gradient.alpha + at);
+    std::swap(lambda, other);
+  }
+  const auto with_last = engine.sum(team, d, [&](Rows rows, double* partial) {
+    engine.on_rows.dots(d, rows, z_bar, vector(K), plane, 1, partial);
+  });
+  narrow(with_last.data(), gradient.alpha + K * d);
+  const auto with_first = engine.sum(team, d, [&](Rows rows, double* partial) {
+    engine.on_rows.dots(d, rows, lambda, vector(0), plane, 1, partial);
+  });
+  for (int c = 0; c < d; ++c) {
+    const T s = coefficients.s[c];
+    gradient.s[c] = s != 0 ? static_cast<T>(with_first[c] / s) : T(0);
+  }
+  engine.run(team, [&](Rows rows) {
+    engine.on_rows.mix(d, rows, coefficients.s, lambda, nullptr, nullptr, nullptr, nullptr, lambda);
   });
 }
 
 #define POLYBASIS_INSTANTIATE(T, I)                                                                              \
-  template void recurrence(const Csr<T, I>&, Isa, int, int64_t, int, const Recurrence<T>&, const T*, const T*,   \
+  template void recurrence(const Csr<T, I>&, Isa, int, int, int, const Recurrence<T>&, const T*, const T*,   \
                            T*, int, T*);                                                                         \
-  template void recurrence_adjoint(const Csr<T, I>&, Isa, int, int64_t, int, const Recurrence<T>&, const T*,     \
+  template void recurrence_adjoint(const Csr<T, I>&, Isa, int, int, int, const Recurrence<T>&, const T*,     \
                                    const T*, const T*, const RecurrenceGradient<T>&, T*);
 POLYBASIS_INSTANTIATE(float, int32_t)
 POLYBASIS_INSTANTIATE(float, int64_t)

@@ -36,6 +36,11 @@ def kernels() -> Any | None:
         return None
 
 
+def widest(dtype: torch.dtype) -> int:
+    """How many channels one call of a kernel takes. They never mix: wider signals are cut into such panels."""
+    return 256 // dtype.itemsize
+
+
 def operator(indptr: Tensor, indices: Tensor, values: Tensor, isa: str | None = None) -> Any | None:
     """The native operator of a matrix in compressed rows, or None where the kernels cannot serve it.
 

@@ -88,6 +88,30 @@ def test_reference_is_differentiated_alike() -> None:
         torch.testing.assert_close(got, autograd, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("width", [64, 65, 100, 200])
+def test_wide_signals_are_their_channels_side_by_side(width: int, dtype: torch.dtype) -> None:
+    """Channels never mix: values, gradients and bases of a wide signal are those of its halves."""
+    graph, K = random_graph(300, 1500), 4
+    x = torch.randn(300, width, dtype=dtype, requires_grad=True)
+    alpha = torch.randn(K + 1, width, dtype=dtype, requires_grad=True)
+    numbers = [torch.rand(width, dtype=dtype) + 0.5, *torch.randn(3, K, width, dtype=dtype).unbind()]
+    half = width // 2
+    for use in (
+        lambda here: optimal_filter(graph, x[:, here], alpha[:, here]),
+        lambda here: recurrence_filter(graph, x[:, here], alpha[:, here], *(n[..., here] for n in numbers)),
+        lambda here: pb.optimal_basis(graph, x[:, here], K).vectors[2] * x[:, here] * alpha[0, here],
+        lambda here: (graph @ x[:, here]) * alpha[1, here],
+    ):
+        whole = use(slice(None))
+        parts = torch.cat([use(slice(half)), use(slice(half, None))], dim=1)
+        torch.testing.assert_close(whole, parts)
+        for got, expected in zip(
+            torch.autograd.grad(whole.sum(), (x, alpha)), torch.autograd.grad(parts.sum(), (x, alpha)), strict=True
+        ):
+            torch.testing.assert_close(got, expected)
+
+
 @pytest.mark.parametrize("K", [3, 10])
 def test_only_the_basis_is_kept_for_the_gradient(K: int) -> None:
     """Memory of a training step: what autograd saves is (K+1) N d numbers and nothing of an edge's size."""

@@ -25,7 +25,7 @@ if module is None:
     pytest.skip("polybasis was built without its native kernels", allow_module_level=True)
 
 ISAS = ["plain", "avx2", "avx512"][: ["plain", "avx2", "avx512"].index(module.best_isa()) + 1]
-WIDTHS = [1, 2, 3, 5, 8, 16, 31, 64, 100, 130]
+WIDTHS = [1, 2, 3, 5, 8, 16, 31, 32]
 TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-11}
 
 
@@ -46,7 +46,7 @@ def isa(request: pytest.FixtureRequest) -> str:
 
 def both(graph: pb.Graph, dtype: torch.dtype, isa: str) -> tuple[NativeKernels, ReferenceKernels]:
     operator = native.operator(graph.indptr, graph.indices, graph.values(dtype), isa)
-    return NativeKernels(operator), ReferenceKernels(graph)
+    return NativeKernels(operator, dtype), ReferenceKernels(graph)
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -94,7 +94,7 @@ def test_recurrence_and_its_gradient(width: int, dtype: torch.dtype, isa: str) -
 @given(
     nodes=st.integers(1, 60),
     edges=st.integers(0, 200),
-    width=st.integers(1, 70),
+    width=st.integers(1, 32),
     K=st.integers(0, 9),
     double=st.booleans(),
     wide=st.booleans(),
@@ -106,7 +106,7 @@ def test_random_sizes(nodes: int, edges: int, width: int, K: int, double: bool, 
     graph = random_graph(nodes, edges, seed)
     index = torch.int64 if wide else torch.int32
     operator = native.operator(graph.indptr.to(index), graph.indices.to(index), graph.values(dtype))
-    fast, reference = NativeKernels(operator), ReferenceKernels(graph)
+    fast, reference = NativeKernels(operator, dtype), ReferenceKernels(graph)
     x = torch.randn(nodes, width, dtype=dtype)
     close(fast.peak(x), reference.peak(x), torch.float64)
     basis = fast.optimal_basis(x, fast.peak(x), K, last_gamma=bool(seed % 2))
@@ -126,7 +126,9 @@ def test_random_sizes(nodes: int, edges: int, width: int, K: int, double: bool, 
 
 def test_an_operator_checks_its_arrays() -> None:
     def make(indptr: list[int], indices: list[int], values: list[float], isa: str = "plain") -> Any:
-        return module.OperatorF64I64(np.array(indptr), np.array(indices, dtype=np.int64), np.array(values), isa)
+        return module.OperatorF64I64(
+            np.array(indptr, dtype=np.int64), np.array(indices, dtype=np.int64), np.array(values), isa
+        )
 
     for arguments, message in (
         (([0, 1], [1], [1.0]), "indices has a node out of range"),
@@ -148,12 +150,13 @@ def test_kernels_refuse_arrays_of_other_shapes() -> None:
     signal = torch.zeros(10, 3, dtype=torch.float64)
     for call in (
         lambda: operator.product(signal, torch.zeros(10, 4, dtype=torch.float64), 1),
+        lambda: operator.product(torch.zeros(10, 33, dtype=torch.float64), torch.zeros(10, 33, dtype=torch.float64), 1),
         lambda: operator.product(signal[:9], torch.zeros(9, 3, dtype=torch.float64), 1),
         lambda: operator.peak(signal, torch.zeros(2, dtype=torch.float64), 1),
         lambda: operator.combine(signal[None], torch.zeros(2, 3, dtype=torch.float64), signal, 1),
         lambda: operator.combine(torch.zeros(0, 10, 3, dtype=torch.float64), signal[:0], signal, 1),
     ):
-        with pytest.raises(ValueError, match=r"shape|row|vector"):
+        with pytest.raises(ValueError, match=r"shape|row|vector|channels"):
             call()
     with pytest.raises(TypeError):
         operator.product(signal.float(), signal, 1)

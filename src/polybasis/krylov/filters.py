@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, cast
 
 import torch
@@ -9,7 +10,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from polybasis.graph import Graph
-from polybasis.krylov.kernels import Coefficients, Lanczos, kernels_for
+from polybasis.krylov.kernels import Coefficients, Kernels, Lanczos, kernels_for
 from polybasis.krylov.signal import checked_coefficients, checked_signal, finite_peak
 
 
@@ -39,8 +40,14 @@ def optimal_filter(graph: Graph, x: Tensor, alpha: Tensor) -> Tensor:
     checked_coefficients("alpha", alpha, (max(len(alpha), 1), x.shape[1]))
     if x.numel() == 0:
         return x * alpha.sum(0)
-    filtered = _OptimalFilter.apply(signal, alpha.to(signal), graph)  # type: ignore[no-untyped-call]
-    return cast(Tensor, filtered).to(x.dtype)
+    kernels = kernels_for(graph, signal)
+    numbers = alpha.to(signal)
+
+    def on_panel(panel: Tensor, here: slice) -> Tensor:
+        filtered = _OptimalFilter.apply(panel, kernels, here.start, numbers[:, here])  # type: ignore[no-untyped-call]
+        return cast(Tensor, filtered)
+
+    return _by_panels(signal, kernels, on_panel).to(x.dtype)
 
 
 def recurrence_filter(graph: Graph, x: Tensor, alpha: Tensor, s: Tensor, a: Tensor, b: Tensor, c: Tensor) -> Tensor:
@@ -75,37 +82,50 @@ def recurrence_filter(graph: Graph, x: Tensor, alpha: Tensor, s: Tensor, a: Tens
         checked_coefficients(name, number, (K, channels))
     if x.numel() == 0:
         return x * alpha.sum(0)
-    numbers = [number.to(signal).contiguous() for number in (alpha, s, a, b, c)]
-    filtered = _RecurrenceFilter.apply(signal, graph, *numbers)  # type: ignore[no-untyped-call]
-    return cast(Tensor, filtered).to(x.dtype)
+    numbers = [number.to(signal) for number in (alpha, s, a, b, c)]
+    kernels = kernels_for(graph, signal)
+
+    def on_panel(panel: Tensor, here: slice) -> Tensor:
+        parts = (number[..., here].contiguous() for number in numbers)
+        return cast(Tensor, _RecurrenceFilter.apply(panel, kernels, here.start, *parts))  # type: ignore[no-untyped-call]
+
+    return _by_panels(signal, kernels, on_panel).to(x.dtype)
+
+
+def _by_panels(signal: Tensor, kernels: Kernels, on_panel: Callable[[Tensor, slice], Tensor]) -> Tensor:
+    """Filters as many channels at a time as the kernels take."""
+    channels = signal.shape[1]
+    widest = kernels.widest or channels
+    if channels <= widest:
+        return on_panel(signal, slice(0, channels))
+    panels = [slice(first, min(first + widest, channels)) for first in range(0, channels, widest)]
+    return torch.cat([on_panel(signal[:, here].contiguous(), here) for here in panels], dim=1)
 
 
 class _OptimalFilter(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, alpha: Tensor, graph: Graph) -> Tensor:
-        kernels = kernels_for(graph, x.dtype, x.device)
-        alpha = alpha.detach().contiguous()
-        x = x.detach()
-        basis = kernels.optimal_basis(x, finite_peak(kernels, x), len(alpha) - 1, last_gamma=False)
+    def forward(ctx: Any, x: Tensor, kernels: Kernels, first_channel: int, alpha: Tensor) -> Tensor:
+        x, alpha = x.detach(), alpha.detach().contiguous()
+        peak = finite_peak(kernels, x, first_channel)
+        basis = kernels.optimal_basis(x, peak, len(alpha) - 1, last_gamma=False)
         ctx.kernels = kernels
         ctx.save_for_backward(*basis, alpha)
         return kernels.combine(basis.vectors, alpha)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, z_bar: Tensor) -> tuple[Tensor, Tensor, None]:
+    def backward(ctx: Any, z_bar: Tensor) -> tuple[Tensor | None, ...]:
         *basis, alpha = ctx.saved_tensors
         x_bar, alpha_bar = ctx.kernels.optimal_adjoint(Lanczos(*basis), alpha, z_bar.contiguous())
-        return x_bar, alpha_bar, None
+        return x_bar, None, None, alpha_bar
 
 
 class _RecurrenceFilter(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, graph: Graph, alpha: Tensor, *numbers: Tensor) -> Tensor:
-        kernels = kernels_for(graph, x.dtype, x.device)
+    def forward(ctx: Any, x: Tensor, kernels: Kernels, first_channel: int, alpha: Tensor, *numbers: Tensor) -> Tensor:
         x, alpha = x.detach(), alpha.detach()
         coefficients = Coefficients(*(number.detach() for number in numbers))
-        finite_peak(kernels, x)
+        finite_peak(kernels, x, first_channel)
         z, h = kernels.recurrence(x, alpha, coefficients, keep=any(ctx.needs_input_grad))
         if h is not None:
             ctx.kernels = kernels
@@ -117,4 +137,4 @@ class _RecurrenceFilter(torch.autograd.Function):
     def backward(ctx: Any, z_bar: Tensor) -> tuple[Tensor | None, ...]:
         h, alpha, *numbers = ctx.saved_tensors
         x_bar, alpha_bar, bars = ctx.kernels.recurrence_adjoint(h, alpha, Coefficients(*numbers), z_bar.contiguous())
-        return x_bar, None, alpha_bar, *bars
+        return x_bar, None, None, alpha_bar, *bars

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
-import torch
 from torch import Tensor
 
 from polybasis.graph import Graph
@@ -31,6 +30,8 @@ class Coefficients(NamedTuple):
 class Kernels(Protocol):
     """Signals are contiguous (N, d), float32 or float64; nothing here knows autograd."""
 
+    widest: int | None  # channels that one call takes; None: any number
+
     def peak(self, x: Tensor) -> Tensor:
         """The largest |x| of each channel, float64; infinity where x is not finite."""
 
@@ -53,10 +54,10 @@ class Kernels(Protocol):
         """The gradients of z = sum_k alpha_k h_k to x, alpha and the coefficients."""
 
 
-def kernels_for(graph: Graph, dtype: torch.dtype, device: torch.device) -> Kernels:
-    """The fastest kernels that can serve this data type on this device."""
+def kernels_for(graph: Graph, x: Tensor) -> Kernels:
+    """The fastest kernels that can serve this signal."""
     from polybasis.krylov.native_kernels import NativeKernels
     from polybasis.krylov.reference_kernels import ReferenceKernels
 
-    operator = graph.operator(dtype, device)
-    return ReferenceKernels(graph) if operator is None else NativeKernels(operator)
+    operator = graph.operator(x.dtype, x.device)
+    return ReferenceKernels(graph) if operator is None else NativeKernels(operator, x.dtype)

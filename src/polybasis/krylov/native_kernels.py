@@ -7,14 +7,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from polybasis import native
 from polybasis.krylov.kernels import Coefficients, Lanczos
 
 
 class NativeKernels:
     """Kernels on a native operator. All memory is allocated here, once a call; threads are torch's number of them."""
 
-    def __init__(self, operator: Any) -> None:
+    def __init__(self, operator: Any, dtype: torch.dtype) -> None:
         self._operator = operator
+        self.widest = native.widest(dtype)
 
     def peak(self, x: Tensor) -> Tensor:
         peak = torch.empty(x.shape[1], dtype=torch.float64)

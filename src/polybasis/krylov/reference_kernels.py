@@ -21,6 +21,8 @@ def _dot(u: Tensor, v: Tensor) -> Tensor:
 class ReferenceKernels:
     """Kernels on any device, made of torch operations."""
 
+    widest = None
+
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
 

@@ -1,0 +1,35 @@
+"""How time grows with the degree, the width and the number of edges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from polybasis.bench.measure import best_seconds, synthetic_graph
+from polybasis.nn import OptBasisConv
+
+START = {"K": 10, "d": 64, "E": 600_000}
+NODES = 60_000
+SWEEPS = {"K": (5, 10, 15, 20), "d": (32, 64, 128, 256), "E": (300_000, 600_000, 1_200_000, 2_400_000)}
+
+
+def bench_growth(repeats: int = 3) -> list[dict[str, Any]]:
+    """Seconds of a training step of the optimal-basis filter along K, d and E, each with its fitted exponent."""
+    rows = []
+    for axis, values in SWEEPS.items():
+        calls = {str(value): _step(**(START | {axis: value})) for value in values}
+        seconds = list(best_seconds(calls, repeats).values())
+        exponent = float(np.polyfit(np.log(values), np.log(seconds), 1)[0])
+        rows.append({"axis": axis, "values": list(values), "seconds": seconds, "exponent": exponent})
+    return rows
+
+
+def _step(K: int, d: int, E: int) -> Callable[[], object]:
+    graph, _ = synthetic_graph(NODES, E)
+    layer = OptBasisConv(d, K)
+    signal = torch.randn(NODES, d, requires_grad=True)
+    z_bar = torch.randn(NODES, d)
+    return lambda: layer(signal, graph).backward(z_bar)

@@ -1,0 +1,5 @@
+"""The command line: commands, nothing else."""
+
+from polybasis.cli.app import main
+
+__all__ = ["main"]

@@ -1,0 +1,34 @@
+"""The `polybasis` command: errors on one line on stderr, exit status 0 only on success."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+
+import typer
+
+from polybasis.cli import bench
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Polynomial graph filters with learnable and optimal bases.",
+)
+app.command("bench")(bench.bench)
+
+
+@app.callback()
+def options() -> None:
+    """Polynomial graph filters with learnable and optimal bases."""
+
+
+def main() -> None:
+    """Runs the command line; what a user did wrong becomes one line, not a traceback."""
+    warnings.filterwarnings("ignore", "Sparse CSR tensor support", UserWarning)
+    try:
+        app()
+    except (ValueError, TypeError, OSError) as error:
+        sys.exit(f"polybasis: {error}")
+    except KeyboardInterrupt:
+        sys.exit("polybasis: interrupted")

@@ -70,9 +70,9 @@ struct Tolerance {
   static constexpr double rank = 48 * eps;
   static constexpr double small = 0.2;
   static inline const double most = std::cbrt(eps);
-  // What one step adds to <v_{k+1}, v_j>. Rounding errors are independent and average out over the nodes; this leaves
-  // room for signals so regular (steps, stripes) that they do not.
-  static constexpr double noise = 0.05 * eps;
+  // What one step adds to <v_{k+1}, v_j>. Rounding errors are independent and average out over the nodes; the constant
+  // leaves room for signals so regular (steps, stripes) that they do not.
+  static double noise(int64_t nodes) { return (0.04 + 0.5 / std::sqrt(static_cast<double>(nodes))) * eps; }
   // An estimated drift that calls for orthogonalising again; about 4e-6 and 7e-15.
   static constexpr double drift = 32 * eps;
 };
@@ -83,7 +83,7 @@ class Lanczos {
   Lanczos(Engine<T, I>& engine, Team& team, int width, int K, T* V, double* gamma, double* beta, int64_t* rank)
       : engine_(engine), team_(team), width_(width), plane_(engine.graph.rows * width), V_(V), gamma_(gamma),
         beta_(beta), rank_(rank), noise_(width, Tolerance<T>::rank), scale_(width), weights_(static_cast<size_t>(K + 1) * width),
-        drift_(K, width, Tolerance<T>::noise) {}
+        drift_(K, width, Tolerance<T>::noise(engine.graph.rows)) {}
 
   // v_0 = x / |x|, up to the factor left in scale_. The power of two keeps the squares of any finite x in range.
   void start(const T* x, const double* peaks) {
@@ -105,8 +105,9 @@ class Lanczos {
   bool step(int k) {
     T* w = vector(k + 1);
     project(k, w);
+    const auto scale = split(scale_.data()), gamma = split(row(gamma_, k));
     auto norms = lengths([&](Rows rows, double* sums) {
-      engine_.on_rows.subtract(width_, rows, vector(k), scale_.data(), row(gamma_, k), w, sums);
+      engine_.on_rows.subtract(width_, rows, vector(k), scale, gamma, w, sums);
     });
     const int reach = drift_reach(k, norms);
     if (reach > 0) orthogonalise(k, reach, norms);
@@ -126,16 +127,25 @@ class Lanczos {
   // w = P v_k - beta_k v_{k-1} and gamma_k = <w, v_k>; w null: gamma_k alone.
   void project(int k, T* w) {
     const T* v_prev = k > 0 ? vector(k - 1) : nullptr;
+    const auto scale = split(scale_.data()), beta = split(row(beta_, k));
     const auto sums = engine_.sum(team_, width_, [&](Rows rows, double* partial) {
-      engine_.on_graph.lanczos_product(engine_.graph, width_, rows, vector(k), scale_.data(), v_prev, row(beta_, k), w,
-                                       partial);
+      engine_.on_graph.lanczos_product(engine_.graph, width_, rows, vector(k), scale, v_prev, beta, w, partial);
     });
-    std::copy(sums.begin(), sums.end(), row(gamma_, k));
+    for (int c = 0; c < width_; ++c) row(gamma_, k)[c] = sums[c] * scale_[c];
   }
 
  private:
   T* vector(int k) { return V_ + k * plane_; }
   double* row(double* numbers, int k) { return numbers + k * width_; }
+
+  Split<T> split(const double* numbers) const {
+    Split<T> parts;
+    for (int c = 0; c < width_; ++c) {
+      parts.high[c] = static_cast<T>(numbers[c]);
+      parts.low[c] = static_cast<T>(numbers[c] - parts.high[c]);
+    }
+    return parts;
+  }
 
   template <class Pass>
   std::vector<double> lengths(Pass&& pass) {

@@ -26,7 +26,13 @@ struct Rows {
   int64_t begin, end;
 };
 
-// h' = a P h + b h + c h_prev and z += alpha h' (h_prev may be h' itself, or null; z may be null).
+// Numbers for each channel in twice the digits of T, as the sum of two.
+template <class T>
+struct Split {
+  T high[widest<T>], low[widest<T>];
+};
+
+// h' = a P h + b h + c h_prev and z += alpha h' (h_prev may be h' itself, or null).
 template <class T>
 struct RecurrenceStep {
   const T *a, *b, *c, *alpha;
@@ -60,9 +66,9 @@ template <class T, class I>
 struct Passes {
   // y = P x
   void (*product)(const Csr<T, I>&, int width, Rows, const T* x, T* y);
-  // w = scale (P u) - beta v_prev (null: no such term) and sums <w, scale u>; w null: only the sums.
-  void (*lanczos_product)(const Csr<T, I>&, int width, Rows, const T* u, const double* scale, const T* v_prev,
-                          const double* beta, T* w, double* sums);
+  // w = scale (P u) - beta v_prev (null: no such term) and sums <w, u>; w null: only the sums.
+  void (*lanczos_product)(const Csr<T, I>&, int width, Rows, const T* u, const Split<T>& scale, const T* v_prev,
+                          const Split<T>& beta, T* w, double* sums);
   void (*recurrence)(const Csr<T, I>&, int width, Rows, const RecurrenceStep<T>&);
   void (*recurrence_adjoint)(const Csr<T, I>&, int width, Rows, const RecurrenceAdjointStep<T>&, double* sums);
   void (*optimal_adjoint)(const Csr<T, I>&, int width, Rows, const OptimalAdjointStep<T>&, double* sums);
@@ -75,7 +81,7 @@ struct RowPasses {
   // y = scale x in double, then rounded, and sums |y|^2.
   void (*rescale)(int width, Rows, const T* x, const double* scale, T* y, double* sums);
   // u = scale u; w = w - gamma u; sums |w|^2.
-  void (*subtract)(int width, Rows, T* u, const double* scale, const double* gamma, T* w, double* sums);
+  void (*subtract)(int width, Rows, T* u, const Split<T>& scale, const Split<T>& gamma, T* w, double* sums);
   // sums <w, v_j>, j < count, where v_j starts `plane` elements after v_{j-1}.
   void (*dots)(int width, Rows, const T* w, const T* v, int64_t plane, int count, double* sums);
   // w = w - sum_j weights_j v_j; sums |w|^2. weights: count rows of `width`.

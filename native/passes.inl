@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <limits>
 
 #include "passes.hpp"
 
@@ -33,13 +34,6 @@ inline void store(T* p, V v) {
   std::memcpy(p, &v, sizeof v);
 }
 
-template <class V>
-inline void add(double* p, V v) {
-  V sum;
-  std::memcpy(&sum, p, sizeof sum);
-  store(p, sum + v);
-}
-
 template <int L, class T>
 inline Lanes<double, L> widened(const Lanes<T, L>& v) {
   if constexpr (L == 1)
@@ -56,15 +50,46 @@ inline Lanes<T, L> narrowed(const Lanes<double, L>& v) {
     return __builtin_convertvector(v, Lanes<T, L>);
 }
 
+// sums += a b, channel by channel, in double. Vectors that are too wide for that come in halves.
+template <int L, class T>
+inline void add_products(double* sums, const Lanes<T, L>& a, const Lanes<T, L>& b) {
+  if constexpr (L > 1 && L * sizeof(double) > POLYBASIS_BYTES) {
+    T halves[2][L];
+    std::memcpy(halves[0], &a, sizeof a);
+    std::memcpy(halves[1], &b, sizeof b);
+    add_products<L / 2, T>(sums, load<L / 2>(halves[0]), load<L / 2>(halves[1]));
+    add_products<L / 2, T>(sums + L / 2, load<L / 2>(halves[0] + L / 2), load<L / 2>(halves[1] + L / 2));
+  } else {
+    store(sums, load<L>(sums) + widened<L, T>(a) * widened<L, T>(b));
+  }
+}
+
+// Sums of a few inner products over a tile of rows. They start from zero in every tile: long running sums lose digits.
+template <class T, int count>
+struct TileSums {
+  alignas(64) double values[count][widest<T>] = {};
+
+  template <int L>
+  void add(int which, int c, const Lanes<T, L>& a, const Lanes<T, L>& b) {
+    add_products<L, T>(&values[which][c], a, b);
+  }
+  void add_to(double* sums, int width) const {
+    for (int which = 0; which < count; ++which)
+      for (int c = 0; c < width; ++c) sums[which * width + c] += values[which][c];
+  }
+};
+
 template <int L>
 struct Width {};
 
-// Calls f(Width<L>, c) for vectors of L channels from channel c on, L as wide as a register of doubles, then narrower.
-template <class F>
+// Calls f(Width<L>, c) for vectors of L channels from channel c on: whole registers first, then narrower ones.
+template <class T, class F>
 inline void over_channels(int width, F&& f) {
-  constexpr int most = POLYBASIS_BYTES / sizeof(double);
+  constexpr int most = POLYBASIS_BYTES / sizeof(T);
   int c = 0;
   for (; c + most <= width; c += most) f(Width<most>{}, c);
+  if constexpr (most > 8)
+    if (c + 8 <= width) f(Width<8>{}, c), c += 8;
   if constexpr (most > 4)
     if (c + 4 <= width) f(Width<4>{}, c), c += 4;
   if constexpr (most > 2)
@@ -72,11 +97,25 @@ inline void over_channels(int width, F&& f) {
   if (c < width) f(Width<1>{}, c);
 }
 
+// factor * x, with the digits of the factor that T alone would lose: a factor that is wrong by half a unit is wrong in the
+// same way on every row, and that would add up where rounding errors average out.
+template <int L, class T>
+inline Lanes<T, L> times(const Split<T>& factor, int c, const Lanes<T, L>& x) {
+  return load<L>(factor.high + c) * x + load<L>(factor.low + c) * x;
+}
+
 // ---- the sparse product -------------------------------------------------------------------------------------------
 
-constexpr int64_t prefetch_ahead = 16;    // nonzeros; enough to hide main memory behind the current rows
+constexpr int64_t prefetch_ahead = 32;    // nonzeros; enough to hide main memory behind the current rows
 constexpr int64_t longest_sum = 512;      // nonzeros added in one go: bounds the rounding error of hubs
-constexpr int64_t tile_rows = 32;         // rows whose product stays in the first-level cache for what follows
+constexpr int64_t tile_rows = 32;         // rows whose product stays in the first-level cache for what follows, and whose
+                                          // inner products are one sum
+
+template <class F>
+inline void over_tiles(Rows rows, F&& f) {
+  for (int64_t begin = rows.begin; begin < rows.end; begin += tile_rows)
+    f(Rows{begin, begin + tile_rows < rows.end ? begin + tile_rows : rows.end});
+}
 
 // Channels [c, c + L * V) of rows of P x, all of them in registers while a row's nonzeros go by.
 template <int L, int V, class T, class I>
@@ -131,13 +170,12 @@ inline void gather_rows(const Csr<T, I>& graph, int width, Rows rows, const T* x
 template <class T, class I, class F>
 inline void over_products(const Csr<T, I>& graph, int width, Rows rows, const T* x, T* out, F&& f) {
   alignas(64) T scratch[tile_rows * widest<T>];
-  for (int64_t begin = rows.begin; begin < rows.end; begin += tile_rows) {
-    const Rows tile{begin, begin + tile_rows < rows.end ? begin + tile_rows : rows.end};
-    T* y = out ? out + begin * width : scratch;
+  over_tiles(rows, [&](Rows tile) {
+    T* y = out ? out + tile.begin * width : scratch;
     const int64_t y_stride = out ? width : widest<T>;
     gather_rows(graph, width, tile, x, y, y_stride);
     f(tile, y, y_stride);
-  }
+  });
 }
 
 // ---- passes with a product ----------------------------------------------------------------------------------------
@@ -148,187 +186,150 @@ void product(const Csr<T, I>& graph, int width, Rows rows, const T* x, T* y) {
 }
 
 template <class T, class I>
-void lanczos_product(const Csr<T, I>& graph, int width, Rows rows, const T* u, const double* scale, const T* v_prev,
-                     const double* beta, T* w, double* sums) {
+void lanczos_product(const Csr<T, I>& graph, int width, Rows rows, const T* u, const Split<T>& scale, const T* v_prev,
+                     const Split<T>& beta, T* w, double* sums) {
   over_products(graph, width, rows, u, w, [&](Rows tile, T* y, int64_t y_stride) {
-    over_channels(width, [&]<int L>(Width<L>, int c) {
-      const auto s = load<L>(scale + c);
-      const auto b = load<L>(beta + c);
-      Lanes<double, L> sum{};
-      T* out = y + c;
-      int64_t at = tile.begin * width + c;
-      for (int64_t i = tile.begin; i < tile.end; ++i, at += width, out += y_stride) {
-        auto exact = s * widened<L, T>(load<L>(out));
-        if (v_prev) exact -= b * widened<L, T>(load<L>(v_prev + at));
-        const auto value = narrowed<T, L>(exact);
-        store(out, value);
-        sum += widened<L, T>(value) * (s * widened<L, T>(load<L>(u + at)));
-      }
-      add(sums + c, sum);
-    });
+    TileSums<T, 1> inner;
+    for (int64_t i = tile.begin; i < tile.end; ++i, y += y_stride)
+      over_channels<T>(width, [&]<int L>(Width<L>, int c) {
+        const int64_t at = i * width + c;
+        auto value = times<L, T>(scale, c, load<L>(y + c));
+        if (v_prev) value -= times<L, T>(beta, c, load<L>(v_prev + at));
+        store(y + c, value);
+        inner.template add<L>(0, c, value, load<L>(u + at));
+      });
+    inner.add_to(sums, width);
   });
 }
 
 template <class T, class I>
 void recurrence(const Csr<T, I>& graph, int width, Rows rows, const RecurrenceStep<T>& step) {
   over_products(graph, width, rows, step.h, static_cast<T*>(nullptr), [&](Rows tile, T* y, int64_t y_stride) {
-    over_channels(width, [&]<int L>(Width<L>, int channel) {
-      const auto a = load<L>(step.a + channel), b = load<L>(step.b + channel), c = load<L>(step.c + channel);
-      const auto alpha = load<L>(step.alpha + channel);
-      const T* out = y + channel;
-      int64_t at = tile.begin * width + channel;
-      for (int64_t i = tile.begin; i < tile.end; ++i, at += width, out += y_stride) {
-        auto value = a * load<L>(out) + b * load<L>(step.h + at);
-        if (step.h_prev) value += c * load<L>(step.h_prev + at);
+    for (int64_t i = tile.begin; i < tile.end; ++i, y += y_stride)
+      over_channels<T>(width, [&]<int L>(Width<L>, int c) {
+        const int64_t at = i * width + c;
+        auto value = load<L>(step.a + c) * load<L>(y + c) + load<L>(step.b + c) * load<L>(step.h + at);
+        if (step.h_prev) value += load<L>(step.c + c) * load<L>(step.h_prev + at);
         store(step.h_next + at, value);
-        if (step.z) store(step.z + at, load<L>(step.z + at) + alpha * value);
-      }
-    });
+        store(step.z + at, load<L>(step.z + at) + load<L>(step.alpha + c) * value);
+      });
   });
 }
 
 template <class T, class I>
 void recurrence_adjoint(const Csr<T, I>& graph, int width, Rows rows, const RecurrenceAdjointStep<T>& step,
                         double* sums) {
-    over_products(graph, width, rows, step.lambda, static_cast<T*>(nullptr), [&](Rows tile, T* y, int64_t y_stride) {
-    over_channels(width, [&]<int L>(Width<L>, int channel) {
-      const auto a = load<L>(step.a + channel), b = load<L>(step.b + channel), c = load<L>(step.c + channel);
-      const auto alpha = load<L>(step.alpha + channel);
-      Lanes<double, L> of_a{}, of_b{}, of_c{}, of_alpha{};
-      const T* out = y + channel;
-      int64_t at = tile.begin * width + channel;
-      for (int64_t i = tile.begin; i < tile.end; ++i, at += width, out += y_stride) {
-        const auto p_lambda = load<L>(out), lambda = load<L>(step.lambda + at), z_bar = load<L>(step.z_bar + at);
-        const auto h = widened<L, T>(load<L>(step.h + at));
-        of_a += widened<L, T>(p_lambda) * h;
-        of_b += widened<L, T>(lambda) * h;
-        if (step.h_prev) of_c += widened<L, T>(lambda) * widened<L, T>(load<L>(step.h_prev + at));
-        of_alpha += widened<L, T>(z_bar) * h;
-        store(step.lambda_next + at,
-              alpha * z_bar + a * p_lambda + b * lambda + c * load<L>(step.lambda_next + at));
-      }
-      add(sums + channel, of_a), add(sums + width + channel, of_b);
-      add(sums + 2 * width + channel, of_c), add(sums + 3 * width + channel, of_alpha);
-    });
+  over_products(graph, width, rows, step.lambda, static_cast<T*>(nullptr), [&](Rows tile, T* y, int64_t y_stride) {
+    TileSums<T, 4> inner;
+    for (int64_t i = tile.begin; i < tile.end; ++i, y += y_stride)
+      over_channels<T>(width, [&]<int L>(Width<L>, int c) {
+        const int64_t at = i * width + c;
+        const auto p_lambda = load<L>(y + c), lambda = load<L>(step.lambda + at), z_bar = load<L>(step.z_bar + at);
+        const auto h = load<L>(step.h + at);
+        inner.template add<L>(0, c, p_lambda, h);
+        inner.template add<L>(1, c, lambda, h);
+        if (step.h_prev) inner.template add<L>(2, c, lambda, load<L>(step.h_prev + at));
+        inner.template add<L>(3, c, z_bar, h);
+        store(step.lambda_next + at, load<L>(step.alpha + c) * z_bar + load<L>(step.a + c) * p_lambda +
+                                         load<L>(step.b + c) * lambda +
+                                         load<L>(step.c + c) * load<L>(step.lambda_next + at));
+      });
+    inner.add_to(sums, width);
   });
 }
 
 template <class T, class I>
 void optimal_adjoint(const Csr<T, I>& graph, int width, Rows rows, const OptimalAdjointStep<T>& step, double* sums) {
-    const auto& weight = step.weight;
+  const auto& weight = step.weight;
   auto finish = [&](Rows tile, const T* y, int64_t y_stride) {
-    over_channels(width, [&]<int L>(Width<L>, int c) {
-      const auto z = load<L>(weight.z + c), t_prev = load<L>(weight.t_prev + c), next = load<L>(weight.next + c);
-      const auto here = load<L>(weight.here + c), prev = load<L>(weight.prev + c), own = load<L>(weight.own + c);
-      Lanes<double, L> with_v{}, with_prev{}, t_with_prev{}, of_alpha{};
-      const T* out = y + c;
-      int64_t at = tile.begin * width + c;
-      for (int64_t i = tile.begin; i < tile.end; ++i, at += width, out += y_stride) {
+    TileSums<T, 4> inner;
+    for (int64_t i = tile.begin; i < tile.end; ++i, y += y_stride)
+      over_channels<T>(width, [&]<int L>(Width<L>, int c) {
+        const int64_t at = i * width + c;
         const auto z_bar = load<L>(step.z_bar + at), v = load<L>(step.v + at);
         Lanes<T, L> v_prev{};
-        auto lambda = z * z_bar;
         if (step.v_prev) v_prev = load<L>(step.v_prev + at);
+        auto lambda = load<L>(weight.z + c) * z_bar;
         if (step.t) {
           const auto t = load<L>(step.t + at);
-          lambda += load<L>(out) + own * t + t_prev * load<L>(step.t_prev + at);
-          lambda += next * load<L>(step.v_next + at) + here * v + prev * v_prev;
-          t_with_prev += widened<L, T>(t) * widened<L, T>(v_prev);
+          lambda += load<L>(y + c) + load<L>(weight.own + c) * t + load<L>(weight.t_prev + c) * load<L>(step.t_prev + at);
+          lambda += load<L>(weight.next + c) * load<L>(step.v_next + at) + load<L>(weight.here + c) * v;
+          lambda += load<L>(weight.prev + c) * v_prev;
+          inner.template add<L>(2, c, t, v_prev);
         }
         store(step.t_prev + at, lambda);
-        const auto wide = widened<L, T>(lambda), wide_v = widened<L, T>(v);
-        with_v += wide * wide_v;
-        with_prev += wide * widened<L, T>(v_prev);
-        of_alpha += widened<L, T>(z_bar) * wide_v;
-      }
-      add(sums + c, with_v), add(sums + width + c, with_prev);
-      add(sums + 2 * width + c, t_with_prev), add(sums + 3 * width + c, of_alpha);
-    });
+        inner.template add<L>(0, c, lambda, v);
+        inner.template add<L>(1, c, lambda, v_prev);
+        inner.template add<L>(3, c, z_bar, v);
+      });
+    inner.add_to(sums, width);
   };
   if (step.t)
     over_products(graph, width, rows, step.t, static_cast<T*>(nullptr), finish);
   else
-    finish(rows, nullptr, 0);
+    over_tiles(rows, [&](Rows tile) { finish(tile, nullptr, 0); });
 }
 
-// ---- passes without a product -------------------------------------------------------------------------------------
-
-// Calls f(Width<L>, c, at) for every vector of L channels and every row, at being the vector's place; rows go by in tiles
-// so that what f gathers per channel (first, last) is touched once a tile.
-template <class Enter, class F, class Leave>
-inline void over_rows(int width, Rows rows, Enter&& enter, F&& f, Leave&& leave) {
-  for (int64_t begin = rows.begin; begin < rows.end; begin += tile_rows) {
-    const int64_t end = begin + tile_rows < rows.end ? begin + tile_rows : rows.end;
-    over_channels(width, [&]<int L>(Width<L> lanes, int c) {
-      auto state = enter(lanes, c);
-      int64_t at = begin * width + c;
-      for (int64_t i = begin; i < end; ++i, at += width) f(lanes, c, at, state);
-      leave(lanes, c, state);
-    });
-  }
-}
-
-// Sums start from zero in every tile: long running sums would lose digits.
-constexpr auto zeros = []<int L>(Width<L>, int) { return Lanes<double, L>{}; };
+// ---- passes without a product: rows in their order, which is what the hardware's prefetching wants --------------------
 
 template <class T>
 void peak(int width, Rows rows, const T* x, double* peaks) {
-  over_rows(
-      width, rows, [&]<int L>(Width<L>, int c) { return load<L>(peaks + c); },
-      [&]<int L>(Width<L>, int, int64_t at, auto& most) {
-        auto value = widened<L, T>(load<L>(x + at));
-        const auto zero = value * 0;  // 0 for finite values, NaN for the others
-        if constexpr (L == 1) {
-          value = zero == zero ? (value < 0 ? -value : value) : __builtin_inf();
-          most = value > most ? value : most;
-        } else {
-          value = value < 0 ? -value : value;
-          value = zero == zero ? value : __builtin_inf() - Lanes<double, L>{};
-          most = value > most ? value : most;
-        }
-      },
-      [&]<int L>(Width<L>, int c, auto& most) { store(peaks + c, most); });
+  for (int64_t i = rows.begin; i < rows.end; ++i)
+    for (int c = 0; c < width; ++c) {
+      const T value = x[i * width + c];
+      const T finite = value * 0 == 0 ? value : std::numeric_limits<T>::infinity();
+      const double size = finite < 0 ? -finite : finite;
+      peaks[c] = size > peaks[c] ? size : peaks[c];
+    }
+}
+
+// Calls f(Width<L>, c, at) for every vector of L channels of every row, at being the vector's place.
+template <class T, class F>
+inline void over_rows(int width, Rows rows, F&& f) {
+  for (int64_t i = rows.begin; i < rows.end; ++i)
+    over_channels<T>(width, [&]<int L>(Width<L> lanes, int c) { f(lanes, c, i * width + c); });
 }
 
 template <class T>
 void rescale(int width, Rows rows, const T* x, const double* scale, T* y, double* sums) {
-  over_rows(
-      width, rows, zeros,
-      [&]<int L>(Width<L>, int c, int64_t at, auto& sum) {
-        const auto value = narrowed<T, L>(widened<L, T>(load<L>(x + at)) * load<L>(scale + c));
-        store(y + at, value);
-        sum += widened<L, T>(value) * widened<L, T>(value);
-      },
-      [&]<int L>(Width<L>, int c, auto& sum) { add(sums + c, sum); });
+  over_tiles(rows, [&](Rows tile) {
+    TileSums<T, 1> squares;
+    for (int64_t i = tile.begin; i < tile.end; ++i)
+      for (int c = 0; c < width; ++c) {
+        const T value = static_cast<T>(x[i * width + c] * scale[c]);
+        y[i * width + c] = value;
+        squares.template add<1>(0, c, value, value);
+      }
+    squares.add_to(sums, width);
+  });
 }
 
 template <class T>
-void subtract(int width, Rows rows, T* u, const double* scale, const double* gamma, T* w, double* sums) {
-  over_rows(
-      width, rows, zeros,
-      [&]<int L>(Width<L>, int c, int64_t at, auto& sum) {
-        const auto v = narrowed<T, L>(load<L>(scale + c) * widened<L, T>(load<L>(u + at)));
-        const auto value = narrowed<T, L>(widened<L, T>(load<L>(w + at)) - load<L>(gamma + c) * widened<L, T>(v));
-        store(u + at, v);
-        store(w + at, value);
-        sum += widened<L, T>(value) * widened<L, T>(value);
-      },
-      [&]<int L>(Width<L>, int c, auto& sum) { add(sums + c, sum); });
+void subtract(int width, Rows rows, T* u, const Split<T>& scale, const Split<T>& gamma, T* w, double* sums) {
+  over_tiles(rows, [&](Rows tile) {
+    TileSums<T, 1> squares;
+    over_rows<T>(width, tile, [&]<int L>(Width<L>, int c, int64_t at) {
+      const auto v = times<L, T>(scale, c, load<L>(u + at));
+      const auto value = load<L>(w + at) - times<L, T>(gamma, c, v);
+      store(u + at, v);
+      store(w + at, value);
+      squares.template add<L>(0, c, value, value);
+    });
+    squares.add_to(sums, width);
+  });
 }
 
 template <class T>
 void dots(int width, Rows rows, const T* w, const T* v, int64_t plane, int count, double* sums) {
-  for (int64_t begin = rows.begin; begin < rows.end; begin += tile_rows) {
-    const Rows tile{begin, begin + tile_rows < rows.end ? begin + tile_rows : rows.end};
-    for (int j = 0; j < count; ++j)
-      over_rows(
-          width, tile, zeros,
-          [&]<int L>(Width<L>, int, int64_t at, auto& sum) {
-            sum += widened<L, T>(load<L>(w + at)) * widened<L, T>(load<L>(v + j * plane + at));
-          },
-          [&]<int L>(Width<L>, int c, auto& sum) {
-            add(sums + j * width + c, sum);
-          });
-  }
+  over_tiles(rows, [&](Rows tile) {
+    for (int j = 0; j < count; ++j) {
+      TileSums<T, 1> inner;
+      over_rows<T>(width, tile, [&]<int L>(Width<L>, int c, int64_t at) {
+        inner.template add<L>(0, c, load<L>(w + at), load<L>(v + j * plane + at));
+      });
+      inner.add_to(sums + j * width, width);
+    }
+  });
 }
 
 // sum_j weights_j v_j at one place.
@@ -341,40 +342,32 @@ inline Lanes<T, L> combined(const T* v, int64_t plane, int count, const T* weigh
 
 template <class T>
 void remove(int width, Rows rows, T* w, const T* v, int64_t plane, int count, const T* weights, double* sums) {
-  over_rows(
-      width, rows, zeros,
-      [&]<int L>(Width<L>, int c, int64_t at, auto& sum) {
-        const auto value = load<L>(w + at) - combined<L>(v + at, plane, count, weights + c, width);
-        store(w + at, value);
-        sum += widened<L, T>(value) * widened<L, T>(value);
-      },
-      [&]<int L>(Width<L>, int c, auto& sum) { add(sums + c, sum); });
+  over_tiles(rows, [&](Rows tile) {
+    TileSums<T, 1> squares;
+    over_rows<T>(width, tile, [&]<int L>(Width<L>, int c, int64_t at) {
+      const auto value = load<L>(w + at) - combined<L>(v + at, plane, count, weights + c, width);
+      store(w + at, value);
+      squares.template add<L>(0, c, value, value);
+    });
+    squares.add_to(sums, width);
+  });
 }
-
-constexpr auto nothing = []<int L>(Width<L>, int) { return 0; };
-constexpr auto done = []<int L>(Width<L>, int, int) {};
 
 template <class T>
 void combine(int width, Rows rows, const T* v, int64_t plane, int count, const T* weights, T* z) {
-  over_rows(
-      width, rows, nothing,
-      [&]<int L>(Width<L>, int c, int64_t at, int) {
-        store(z + at, combined<L>(v + at, plane, count, weights + c, width));
-      },
-      done);
+  over_rows<T>(width, rows, [&]<int L>(Width<L>, int c, int64_t at) {
+    store(z + at, combined<L>(v + at, plane, count, weights + c, width));
+  });
 }
 
 template <class T>
 void mix(int width, Rows rows, const T* p, const T* x, const T* q, const T* u, const T* r, const T* v, T* y) {
-  over_rows(
-      width, rows, nothing,
-      [&]<int L>(Width<L>, int c, int64_t at, int) {
-        auto value = load<L>(p + c) * load<L>(x + at);
-        if (u) value += load<L>(q + c) * load<L>(u + at);
-        if (v) value += load<L>(r + c) * load<L>(v + at);
-        store(y + at, value);
-      },
-      done);
+  over_rows<T>(width, rows, [&]<int L>(Width<L>, int c, int64_t at) {
+    auto value = load<L>(p + c) * load<L>(x + at);
+    if (u) value += load<L>(q + c) * load<L>(u + at);
+    if (v) value += load<L>(r + c) * load<L>(v + at);
+    store(y + at, value);
+  });
 }
 
 }  // namespace

@@ -55,6 +55,7 @@ class Graph:
             self._inv_sqrt_degree = np.where(degree > 0, 1 / np.sqrt(degree), 0.0)
         self._matrices: dict[tuple[torch.dtype, torch.device], Tensor] = {}
         self._operators: dict[torch.dtype, Any] = {}
+        self.kernels: dict[tuple[torch.dtype, torch.device], Any] = {}  # what filters have made for this graph
 
     # ---- construction ----------------------------------------------------------------------------------------------
 
@@ -155,7 +156,7 @@ class Graph:
             y = torch.empty_like(x)
             operator.product(x, y, threads)
             return y
-        panels = [panel.contiguous() for panel in x.split(widest, dim=1)]
+        panels = [x[:, first : first + widest].contiguous() for first in range(0, x.shape[1], widest)]
         for i, panel in enumerate(panels):
             panels[i] = torch.empty_like(panel)
             operator.product(panel, panels[i], threads)

@@ -59,5 +59,9 @@ def kernels_for(graph: Graph, x: Tensor) -> Kernels:
     from polybasis.krylov.native_kernels import NativeKernels
     from polybasis.krylov.reference_kernels import ReferenceKernels
 
-    operator = graph.operator(x.dtype, x.device)
-    return ReferenceKernels(graph) if operator is None else NativeKernels(operator, x.dtype)
+    key = (x.dtype, x.device)
+    if key not in graph.kernels:
+        operator = graph.operator(x.dtype, x.device)
+        graph.kernels[key] = ReferenceKernels(graph) if operator is None else NativeKernels(operator, x.dtype)
+    kernels: Kernels = graph.kernels[key]
+    return kernels

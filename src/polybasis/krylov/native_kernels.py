@@ -9,6 +9,7 @@ from torch import Tensor
 
 from polybasis import native
 from polybasis.krylov.kernels import Coefficients, Lanczos
+from polybasis.krylov.workspace import Workspace
 
 
 class NativeKernels:
@@ -16,6 +17,7 @@ class NativeKernels:
 
     def __init__(self, operator: Any, dtype: torch.dtype) -> None:
         self._operator = operator
+        self._workspace = Workspace()
         self.widest = native.widest(dtype)
 
     def peak(self, x: Tensor) -> Tensor:
@@ -26,7 +28,7 @@ class NativeKernels:
     def optimal_basis(self, x: Tensor, peak: Tensor, K: int, *, last_gamma: bool) -> Lanczos:
         channels = x.shape[1]
         basis = Lanczos(
-            x.new_empty(K + 1, *x.shape),
+            self._workspace.empty(K + 1, *x.shape, dtype=x.dtype),
             torch.zeros(K + 1, channels, dtype=torch.float64),
             torch.zeros(K + 1, channels, dtype=torch.float64),
             torch.zeros(channels, dtype=torch.int64),
@@ -40,7 +42,8 @@ class NativeKernels:
         return z
 
     def optimal_adjoint(self, basis: Lanczos, alpha: Tensor, z_bar: Tensor) -> tuple[Tensor, Tensor]:
-        x_bar, work, alpha_bar = torch.empty_like(z_bar), torch.empty_like(z_bar), torch.empty_like(alpha)
+        x_bar, alpha_bar = torch.empty_like(z_bar), torch.empty_like(alpha)
+        work = self._workspace.empty(*z_bar.shape, dtype=z_bar.dtype)
         vectors, gamma, sqrt_beta, _ = basis
         threads = torch.get_num_threads()
         self._operator.optimal_adjoint(vectors, gamma, sqrt_beta, alpha, z_bar, x_bar, alpha_bar, work, threads)
@@ -50,14 +53,15 @@ class NativeKernels:
         self, x: Tensor, alpha: Tensor, coefficients: Coefficients, *, keep: bool
     ) -> tuple[Tensor, Tensor | None]:
         planes = len(alpha) if keep else min(2, len(alpha))
-        h, z = x.new_empty(planes, *x.shape), torch.empty_like(x)
+        h, z = self._workspace.empty(planes, *x.shape, dtype=x.dtype), torch.empty_like(x)
         self._operator.recurrence(x, alpha, *coefficients, h, z, torch.get_num_threads())
         return z, h if keep else None
 
     def recurrence_adjoint(
         self, h: Tensor, alpha: Tensor, coefficients: Coefficients, z_bar: Tensor
     ) -> tuple[Tensor, Tensor, Coefficients]:
-        x_bar, work, alpha_bar = torch.empty_like(z_bar), torch.empty_like(z_bar), torch.empty_like(alpha)
+        x_bar, alpha_bar = torch.empty_like(z_bar), torch.empty_like(alpha)
+        work = self._workspace.empty(*z_bar.shape, dtype=z_bar.dtype)
         bars = Coefficients(*(torch.empty_like(numbers) for numbers in coefficients))
         threads = torch.get_num_threads()
         self._operator.recurrence_adjoint(h, alpha, *coefficients, z_bar, x_bar, alpha_bar, *bars, work, threads)

@@ -1,0 +1,30 @@
+# Every target does its own set-up: it needs Python 3.11 or later and, for the native kernels, a C++ compiler.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/ready
+
+.PHONY: demo test check bench clean
+
+demo: $(READY)
+	$(BIN)/polybasis demo --out demo
+
+test: $(READY)
+	$(BIN)/python -m pytest -n 2
+
+check: $(READY)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+bench: $(READY)
+	$(BIN)/polybasis bench
+
+$(READY): pyproject.toml constraints.txt CMakeLists.txt $(wildcard native/*)
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --upgrade pip
+	$(BIN)/pip install --quiet --constraint constraints.txt torch
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+clean:
+	rm -rf .venv build demo

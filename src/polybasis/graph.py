@@ -50,11 +50,12 @@ class Graph:
         self.indptr = torch.from_numpy(adjacency.indptr.astype(index))
         self.indices = torch.from_numpy(adjacency.indices.astype(index))
         self.weight = torch.from_numpy(adjacency.data) if weighted else None
-        degree = np.asarray(adjacency.sum(axis=1)).ravel()
+        self._degree: FloatArray = np.asarray(adjacency.sum(axis=1)).ravel()
         with np.errstate(divide="ignore"):
-            self._inv_sqrt_degree = np.where(degree > 0, 1 / np.sqrt(degree), 0.0)
+            self._inv_sqrt_degree = np.where(self._degree > 0, 1 / np.sqrt(self._degree), 0.0)
         self._matrices: dict[tuple[torch.dtype, torch.device], Tensor] = {}
         self._operators: dict[torch.dtype, Any] = {}
+        self._with_loops: Graph | None = None
         self.kernels: dict[tuple[torch.dtype, torch.device], Any] = {}  # what filters have made for this graph
 
     # ---- construction ----------------------------------------------------------------------------------------------
@@ -172,6 +173,36 @@ class Graph:
             raise ValueError(f"x has shape {tuple(x.shape)}; expected {self.num_nodes} rows, one for each node")
         flat = x.reshape(self.num_nodes, -1) if x.numel() else x.reshape(self.num_nodes, 0)
         return cast(Tensor, _Product.apply(flat, self)).reshape(x.shape)  # type: ignore[no-untyped-call]
+
+    def degree(self) -> FloatArray:
+        """The sum of the weights at each node, (N,)."""
+        return self._degree
+
+    def stationary(self, x: Tensor) -> Tensor:
+        r"""The limit of :math:`P^k x` on a graph that is not bipartite: in each connected component the projection on
+        the eigenvector :math:`\sqrt{\mathrm{degree}}`."""
+        count, label = sp.csgraph.connected_components(self.adjacency(), directed=False)
+        component = torch.from_numpy(label).long()
+        top = torch.from_numpy(np.sqrt(self._degree)).to(x).unsqueeze(1)
+        mass = x.new_zeros(count, 1).index_add_(0, component, top * top)
+        inner = x.new_zeros(count, x.shape[1]).index_add_(0, component, top * x)
+        return top * (inner / mass.clamp(min=torch.finfo(x.dtype).tiny))[component]
+
+    def adjacency(self) -> sp.csr_array:
+        """The adjacency matrix with its weights, before normalisation."""
+        weight = np.ones(len(self.indices)) if self.weight is None else self.weight.numpy()
+        return sp.csr_array((weight, self.indices.numpy(), self.indptr.numpy()), shape=(self.num_nodes, self.num_nodes))
+
+    def edge_index(self) -> Tensor:
+        """Both directions of every edge, (2, number of nonzeros), as PyTorch Geometric has it."""
+        rows = torch.arange(self.num_nodes).repeat_interleave(torch.diff(self.indptr.long()))
+        return torch.stack([self.indices.long(), rows])
+
+    def with_self_loops(self) -> Graph:
+        """The same graph with a self-loop of weight 1 on every node that has none; made once."""
+        if self._with_loops is None:
+            self._with_loops = Graph.from_edge_index(self.edge_index(), self.num_nodes, self.weight, "add")
+        return self._with_loops
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(num_nodes={self.num_nodes}, num_edges={self.num_edges})"

@@ -1,7 +1,9 @@
-"""Layers by PyTorch Geometric's conventions."""
+"""Layers and models by PyTorch Geometric's conventions."""
 
 from polybasis.nn.favard_conv import FavardConv
+from polybasis.nn.features import SparseFeatures
+from polybasis.nn.models import MODELS, FavardGNN, OptBasisGNN
 from polybasis.nn.optbasis_conv import OptBasisConv
 from polybasis.nn.poly_conv import PolyConv
 
-__all__ = ["FavardConv", "OptBasisConv", "PolyConv"]
+__all__ = ["MODELS", "FavardConv", "FavardGNN", "OptBasisConv", "OptBasisGNN", "PolyConv", "SparseFeatures"]

@@ -53,8 +53,13 @@ class PolyConv(FilterLayer):
             constant = self.basis.constant(self.K)
             self.alpha.copy_(constant if constant.dim() == 2 else constant.unsqueeze(-1))
 
+    def coefficients(self) -> Tensor:
+        """The coefficients in the layer's basis, (K+1, channels)."""
+        return self.alpha
+
     def filter(self, x: Tensor, graph: Graph) -> Tensor:
-        alpha = self.alpha if self._change is None else self._change.to(self.alpha) @ self.alpha
+        alpha = self.coefficients()
+        alpha = alpha if self._change is None else self._change.to(alpha) @ alpha
         return recurrence_filter(graph, x, alpha, *self._recurrence)
 
     def __repr__(self) -> str:

@@ -1,0 +1,116 @@
+"""Node features, dense or sparse, and the first layer on them.
+
+Bags of words have thousands of columns and few nonzeros. Kept sparse, the first linear layer and the dropout before it
+cost what the nonzeros cost. Dropout of a zero is a zero, so dropping nonzeros is the same operation.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+DENSEST = 0.2  # share of nonzeros up to which sparse is faster
+
+
+class SparseFeatures:
+    """An N x F matrix in compressed rows, with the pattern of its transpose.
+
+    Attributes:
+        shape: (N, F).
+        values: the nonzeros, row by row.
+    """
+
+    def __init__(self, matrix: Any) -> None:
+        csr = sp.csr_array(matrix, dtype=np.float32)
+        csr.sum_duplicates()
+        order = sp.csr_array((np.arange(csr.nnz), csr.indices, csr.indptr), shape=csr.shape).T.tocsr()
+        self.shape: tuple[int, int] = (int(csr.shape[0]), int(csr.shape[1]))
+        self.values = torch.from_numpy(csr.data)
+        self._rows = (torch.from_numpy(csr.indptr), torch.from_numpy(csr.indices))
+        self._columns = (torch.from_numpy(order.indptr), torch.from_numpy(order.indices))
+        self._by_column = torch.from_numpy(order.data)  # places in `values`, column by column
+
+    def with_values(self, values: Tensor) -> SparseFeatures:
+        """The same pattern with other numbers."""
+        other = object.__new__(SparseFeatures)
+        other.__dict__.update(self.__dict__, values=values)
+        return other
+
+    def matrix(self) -> Tensor:
+        """As a torch sparse CSR tensor."""
+        return torch.sparse_csr_tensor(*self._rows, self.values, self.shape, check_invariants=False)
+
+    def transposed(self) -> Tensor:
+        """The transpose as a torch sparse CSR tensor."""
+        values = self.values[self._by_column]
+        return torch.sparse_csr_tensor(*self._columns, values, self.shape[::-1], check_invariants=False)
+
+    def to_dense(self) -> Tensor:
+        """As an ordinary tensor."""
+        return self.matrix().to_dense()
+
+    def __getitem__(self, rows: Tensor) -> SparseFeatures:
+        """Some of the rows."""
+        indptr, indices = (part.numpy() for part in self._rows)
+        return SparseFeatures(sp.csr_array((self.values.numpy(), indices, indptr), shape=self.shape)[rows.numpy()])
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        return f"SparseFeatures(shape={self.shape}, nonzeros={len(self.values)})"
+
+
+Features = Tensor | SparseFeatures
+
+
+def as_features(x: Tensor) -> Features:
+    """Sparse where that is faster."""
+    nonzeros = int(torch.count_nonzero(x))
+    if x.numel() == 0 or nonzeros > DENSEST * x.numel() or x.shape[1] < 64:
+        return x
+    return SparseFeatures(sp.csr_array(x.numpy()))
+
+
+def as_dense(x: Features) -> Tensor:
+    """Dense, for the models that cannot do otherwise."""
+    return x.to_dense() if isinstance(x, SparseFeatures) else x
+
+
+def dropout(x: Features, p: float, training: bool) -> Features:
+    """Dropout of features: each entry becomes 0 with probability p, the others are divided by 1 - p."""
+    if isinstance(x, SparseFeatures):
+        return x.with_values(torch.nn.functional.dropout(x.values, p, training)) if training and p > 0 else x
+    return torch.nn.functional.dropout(x, p, training)
+
+
+class FeatureLinear(torch.nn.Linear):
+    """A linear layer that takes dense and sparse features."""
+
+    def __call__(self, input: Features) -> Tensor:
+        return cast(Tensor, super().__call__(input))
+
+    def forward(self, input: Features) -> Tensor:
+        if isinstance(input, SparseFeatures):
+            product = cast(Tensor, _SparseProduct.apply(self.weight.t(), input))  # type: ignore[no-untyped-call]
+            return product if self.bias is None else product + self.bias
+        return super().forward(input)
+
+
+class _SparseProduct(torch.autograd.Function):
+    """X W for sparse X; the gradient to W is a product with the transpose, whose pattern is known."""
+
+    @staticmethod
+    def forward(ctx: Any, weight: Tensor, x: SparseFeatures) -> Tensor:
+        ctx.x = x
+        return x.matrix() @ weight.contiguous()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, y_bar: Tensor) -> tuple[Tensor, None]:
+        return ctx.x.transposed() @ y_bar.contiguous(), None

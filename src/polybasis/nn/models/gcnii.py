@@ -1,0 +1,58 @@
+"""GCNII."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn.functional import dropout
+from torch_geometric.nn import GCN2Conv
+
+from polybasis.graph import Graph
+from polybasis.nn import features
+from polybasis.nn.features import FeatureLinear, Features
+from polybasis.nn.models.model import Model
+
+
+class GCNII(Model):
+    """Many convolutions with initial residual and identity mapping (Chen et al., 2020), by PyG's GCN2Conv.
+
+    Args:
+        in_channels, hidden_channels, out_channels: features, hidden width, classes.
+        layers: number of convolutions.
+        alpha: share of the initial features in each.
+        theta: strength of the weights, which falls with depth.
+        dropout: rate before each layer.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden_channels: int,
+        out_channels: int,
+        layers: int = 8,
+        alpha: float = 0.1,
+        theta: float = 0.5,
+        dropout: float = 0.5,
+        num_nodes: int | None = None,
+    ) -> None:
+        super().__init__(in_channels, hidden_channels, out_channels, num_nodes)
+        self.first, self.last = (
+            FeatureLinear(in_channels, hidden_channels),
+            FeatureLinear(hidden_channels, out_channels),
+        )
+        self.convs = torch.nn.ModuleList(
+            GCN2Conv(hidden_channels, alpha, theta, layer, normalize=False) for layer in range(1, layers + 1)
+        )
+        self.dropout = dropout
+
+    def reset_parameters(self) -> None:
+        super().reset_parameters()
+        for conv in self.convs:
+            conv.reset_parameters()  # type: ignore[operator]
+
+    def forward(self, x: Features, graph: Graph) -> Tensor:
+        matrix = graph.with_self_loops().matrix(torch.float32)
+        start = hidden = self.first(features.dropout(x, self.dropout, self.training)).relu()
+        for conv in self.convs:
+            hidden = conv(dropout(hidden, self.dropout, self.training), start, matrix).relu()
+        return self.last(dropout(hidden, self.dropout, self.training))

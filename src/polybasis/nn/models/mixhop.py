@@ -1,0 +1,54 @@
+"""MixHop."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn.functional import dropout
+from torch_geometric.nn import MixHopConv
+
+from polybasis.graph import Graph
+from polybasis.nn.features import FeatureLinear, Features, as_dense
+from polybasis.nn.models.model import Model
+
+
+class MixHop(Model):
+    """Convolutions over several powers of the adjacency at once (Abu-El-Haija et al., 2019), by PyG's MixHopConv.
+
+    Args:
+        in_channels, hidden_channels, out_channels: features, hidden width of each power, classes.
+        powers: number of powers, from the zeroth on.
+        layers: number of convolutions.
+        dropout: rate before each layer.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden_channels: int,
+        out_channels: int,
+        powers: int = 3,
+        layers: int = 2,
+        dropout: float = 0.5,
+        num_nodes: int | None = None,
+    ) -> None:
+        super().__init__(in_channels, hidden_channels, out_channels, num_nodes)
+        hops = list(range(powers))
+        widths = [in_channels] + [powers * hidden_channels] * (layers - 1)
+        self.convs = torch.nn.ModuleList(
+            MixHopConv(width, hidden_channels, hops, add_self_loops=True) for width in widths
+        )
+        self.last = FeatureLinear(powers * hidden_channels, out_channels)
+        self.dropout = dropout
+
+    def reset_parameters(self) -> None:
+        super().reset_parameters()
+        for conv in self.convs:
+            conv.reset_parameters()  # type: ignore[operator]
+
+    def forward(self, x: Features, graph: Graph) -> Tensor:
+        hidden = as_dense(x)
+        edges, weight = graph.edge_index(), None if graph.weight is None else graph.weight.float()
+        for conv in self.convs:
+            hidden = conv(dropout(hidden, self.dropout, self.training), edges, weight).relu()
+        return self.last(dropout(hidden, self.dropout, self.training))

@@ -1,0 +1,48 @@
+"""The model that does not look at the graph."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import torch
+from torch import Tensor
+from torch.nn.functional import dropout
+
+from polybasis.graph import Graph
+from polybasis.nn import features
+from polybasis.nn.features import FeatureLinear, Features
+from polybasis.nn.models.model import Model
+
+
+class MLP(Model):
+    """Linear layers with ReLU and dropout between them.
+
+    Args:
+        in_channels, hidden_channels, out_channels: features, hidden width, classes.
+        layers: number of linear layers, 1 or more.
+        dropout: rate before every layer.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden_channels: int,
+        out_channels: int,
+        layers: int = 2,
+        dropout: float = 0.5,
+        num_nodes: int | None = None,
+    ) -> None:
+        super().__init__(in_channels, hidden_channels, out_channels, num_nodes)
+        widths = [in_channels] + [hidden_channels] * (layers - 1) + [out_channels]
+        self.lins = torch.nn.ModuleList(FeatureLinear(*pair) for pair in pairwise(widths))
+        self.dropout = dropout
+
+    def reset_parameters(self) -> None:
+        for lin in self.lins:
+            lin.reset_parameters()  # type: ignore[operator]
+
+    def forward(self, x: Features, graph: Graph) -> Tensor:
+        hidden: Tensor = self.lins[0](features.dropout(x, self.dropout, self.training))
+        for lin in self.lins[1:]:
+            hidden = lin(dropout(hidden.relu(), self.dropout, self.training))
+        return hidden

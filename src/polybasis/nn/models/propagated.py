@@ -1,0 +1,162 @@
+"""Features propagated once, then an MLP: SIGN, GBP, NDLS."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+import torch
+from torch import Tensor
+from torch.nn.functional import dropout
+
+from polybasis.graph import Graph
+from polybasis.nn.features import FeatureLinear, Features, as_dense
+from polybasis.nn.models.mlp import MLP
+from polybasis.nn.models.model import Model
+
+
+class Propagated(Model):
+    """A model on features that are propagated at the first call, and kept for the same features and graph."""
+
+    _kept: tuple[Features, Graph, Tensor] | None = None
+
+    def reset_parameters(self) -> None:
+        super().reset_parameters()
+        self._kept = None
+
+    @abstractmethod
+    def propagated(self, x: Tensor, graph: Graph) -> Tensor:
+        """The features that the layers see, from dense features and a graph with self-loops."""
+
+    def propagated_once(self, x: Features, graph: Graph) -> Tensor:
+        """The propagated features, computed where they are not at hand."""
+        if self._kept is None or self._kept[0] is not x or self._kept[1] is not graph:
+            with torch.no_grad():
+                self._kept = (x, graph, self.propagated(as_dense(x), graph.with_self_loops()))
+        return self._kept[2]
+
+
+class SIGN(Propagated):
+    """A linear layer for each of X, PX, .., P^K X, joined by a last one (Frasca et al., 2020).
+
+    Args:
+        in_channels, hidden_channels, out_channels: features, hidden width of each hop, classes.
+        K: number of hops.
+        dropout: rate before every layer.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden_channels: int,
+        out_channels: int,
+        K: int = 3,
+        dropout: float = 0.5,
+        num_nodes: int | None = None,
+    ) -> None:
+        super().__init__(in_channels, hidden_channels, out_channels, num_nodes)
+        self.lins = torch.nn.ModuleList(FeatureLinear(in_channels, hidden_channels) for _ in range(K + 1))
+        self.last = FeatureLinear((K + 1) * hidden_channels, out_channels)
+        self.dropout = dropout
+
+    def reset_parameters(self) -> None:
+        super().reset_parameters()
+        for lin in self.lins:
+            lin.reset_parameters()  # type: ignore[operator]
+
+    def propagated(self, x: Tensor, graph: Graph) -> Tensor:
+        hops = [x]
+        for _ in self.lins[1:]:
+            hops.append(graph @ hops[-1])
+        return torch.stack(hops)
+
+    def forward(self, x: Features, graph: Graph) -> Tensor:
+        hops = self.propagated_once(x, graph)
+        parts = [lin(dropout(hop, self.dropout, self.training)) for lin, hop in zip(self.lins, hops, strict=True)]
+        return self.last(dropout(torch.cat(parts, dim=1).relu(), self.dropout, self.training))
+
+
+class PropagatedMLP(Propagated, MLP):
+    """An MLP on propagated features."""
+
+    def forward(self, x: Features, graph: Graph) -> Tensor:
+        return MLP.forward(self, self.propagated_once(x, graph), graph)
+
+
+class GBP(PropagatedMLP):
+    r"""Generalised PageRank :math:`\sum_k \alpha(1-\alpha)^k (D^{r-1} A D^{-r})^k X`, then an MLP (Chen et al., 2020).
+
+    The propagation is exact here, where the paper approximates it by random walks and push.
+
+    Args:
+        in_channels, hidden_channels, out_channels: features, hidden width, classes.
+        K: number of hops.
+        alpha: probability of stopping.
+        r: exponent of the normalisation; 1/2 is the symmetric one.
+        layers, dropout: of the MLP.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden_channels: int,
+        out_channels: int,
+        K: int = 4,
+        alpha: float = 0.1,
+        r: float = 0.5,
+        layers: int = 2,
+        dropout: float = 0.5,
+        num_nodes: int | None = None,
+    ) -> None:
+        MLP.__init__(self, in_channels, hidden_channels, out_channels, layers, dropout, num_nodes)
+        self.K, self.alpha, self.r = K, alpha, r
+
+    def propagated(self, x: Tensor, graph: Graph) -> Tensor:
+        # D^{r-1} A D^{-r} = D^{r-1/2} P D^{1/2-r}
+        shift = torch.from_numpy(graph.degree()).to(x).unsqueeze(1) ** (self.r - 0.5)
+        hop = x / shift
+        total = self.alpha * hop
+        for k in range(1, self.K + 1):
+            hop = graph @ hop
+            total += self.alpha * (1 - self.alpha) ** k * hop
+        return shift * total
+
+
+class NDLS(PropagatedMLP):
+    r"""Node-dependent local smoothing, then an MLP (Zhang et al., 2021).
+
+    A node is smoothed for as many steps as bring it within ``epsilon`` of the stationary state,
+    :math:`K(v) = \min\{k : \|(P^\infty X)_v - (P^k X)_v\| < \epsilon\}`, and gets the mean over the steps up to there.
+
+    Args:
+        in_channels, hidden_channels, out_channels: features, hidden width, classes.
+        K: most steps.
+        epsilon: distance to the stationary state, as a share of the largest at the start.
+        layers, dropout: of the MLP.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden_channels: int,
+        out_channels: int,
+        K: int = 20,
+        epsilon: float = 0.05,
+        layers: int = 2,
+        dropout: float = 0.5,
+        num_nodes: int | None = None,
+    ) -> None:
+        MLP.__init__(self, in_channels, hidden_channels, out_channels, layers, dropout, num_nodes)
+        self.K, self.epsilon = K, epsilon
+
+    def propagated(self, x: Tensor, graph: Graph) -> Tensor:
+        stationary = graph.stationary(x)
+        limit = self.epsilon * (x - stationary).norm(dim=1).max()
+        hop, total = x, x.clone()
+        steps = torch.ones(len(x), 1)
+        going = (x - stationary).norm(dim=1, keepdim=True) >= limit
+        for _ in range(self.K):
+            hop = graph @ hop
+            total += going * hop
+            steps += going
+            going = going & ((hop - stationary).norm(dim=1, keepdim=True) >= limit)
+        return total / steps

@@ -1,0 +1,55 @@
+"""The state of a training that is under way, as one safetensors file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from polybasis.nn.models import Model
+from polybasis.train.files import write_atomically
+
+
+def write_checkpoint(
+    path: Path, model: Model, optimizer: torch.optim.Optimizer, best: dict[str, Tensor], progress: dict[str, Any]
+) -> None:
+    """Writes model, best model, optimiser, random state and numbers such as the epoch."""
+    tensors = {f"model.{name}": value for name, value in model.state_dict().items()}
+    tensors |= {f"best.{name}": value for name, value in best.items()}
+    for index, state in optimizer.state_dict()["state"].items():
+        tensors |= {f"optimizer.{index}.{name}": torch.as_tensor(value) for name, value in state.items()}
+    tensors["random"] = torch.get_rng_state()
+    content = save(
+        {name: value.detach().clone().contiguous() for name, value in tensors.items()},
+        metadata={"progress": json.dumps(progress)},
+    )
+    write_atomically(path, content)
+
+
+def read_checkpoint(
+    path: Path, model: Model, optimizer: torch.optim.Optimizer
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Puts everything back; returns the best model and the numbers."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            progress = json.loads(file.metadata()["progress"])
+    except (SafetensorError, KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{path} is not a checkpoint of polybasis ({error}); remove it to start again") from error
+
+    def part(prefix: str) -> dict[str, Tensor]:
+        return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
+
+    model.load_state_dict(part("model."))
+    state: dict[int, dict[str, Tensor]] = {}
+    for name, value in part("optimizer.").items():
+        index, key = name.split(".", 1)
+        state.setdefault(int(index), {})[key] = value
+    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+    torch.set_rng_state(tensors["random"])
+    return part("best."), progress

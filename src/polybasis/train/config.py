@@ -1,0 +1,136 @@
+"""What is trained and how: one small document, in TOML on disk."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import asdict, dataclass, field, fields, replace
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import torch
+
+from polybasis.nn.models import Model, model_class
+from polybasis.nn.models.model import Role
+
+StopOn = Literal["score", "loss"]
+
+
+@dataclass(frozen=True)
+class Config:
+    """A model with its hyperparameters and how to train it.
+
+    Attributes:
+        model: its name.
+        hidden: hidden width.
+        arguments: the model's own hyperparameters.
+        lr, weight_decay: of Adam, by role of the parameters; a role that is not there has the linear layers' numbers.
+        epochs: most epochs.
+        patience: epochs without a better validation result after which training ends.
+        stop_on: what better means: the validation ``score`` (accuracy or ROC AUC) or the validation ``loss``.
+        settings: where the numbers come from.
+    """
+
+    model: str
+    hidden: int = 64
+    arguments: dict[str, Any] = field(default_factory=dict)
+    lr: dict[str, float] = field(default_factory=lambda: {"linear": 0.01})
+    weight_decay: dict[str, float] = field(default_factory=lambda: {"linear": 5e-4})
+    epochs: int = 1000
+    patience: int = 200
+    stop_on: StopOn = "score"
+    settings: str = "default"
+
+    def __post_init__(self) -> None:
+        known = model_class(self.model).hyperparameters()
+        for name in self.arguments:
+            if name not in known:
+                raise ValueError(f"{self.model} has no argument {name!r}; it has {', '.join(known) or 'none'}")
+        for table in ("lr", "weight_decay"):
+            numbers = getattr(self, table)
+            for role, number in numbers.items():
+                if role not in get_args(Role):
+                    raise ValueError(f"{table} has the role {role!r}; expected {', '.join(get_args(Role))}")
+                if not isinstance(number, int | float) or not number >= 0:
+                    raise ValueError(f"{table}.{role} is {number!r}; expected a number, 0 or more")
+            if "linear" not in numbers:
+                raise ValueError(f"{table} has no number for linear layers")
+        if self.stop_on not in get_args(StopOn):
+            raise ValueError(f"stop_on is {self.stop_on!r}; expected {' or '.join(get_args(StopOn))}")
+        for name in ("hidden", "epochs", "patience"):
+            if not isinstance(getattr(self, name), int) or getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)!r}; expected a whole number, 1 or more")
+
+    def make_model(self, features: int, classes: int, nodes: int) -> Model:
+        """A fresh model for this many features, classes and nodes."""
+        return model_class(self.model)(features, self.hidden, classes, num_nodes=nodes, **self.arguments)
+
+    def make_optimizer(self, model: Model) -> torch.optim.Adam:
+        """Adam with a group for each role."""
+        groups = [
+            {
+                "params": parameters,
+                "lr": self.lr.get(role, self.lr["linear"]),
+                "weight_decay": self.weight_decay.get(role, self.weight_decay["linear"]),
+            }
+            for role, parameters in model.parameter_groups().items()
+        ]
+        return torch.optim.Adam(groups)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any], origin: str = "configuration") -> Config:
+        """From plain values; refuses keys it does not know."""
+        known = {item.name for item in fields(cls)}
+        for key in values:
+            if key not in known:
+                raise ValueError(f"{origin}: there is no setting {key!r}; expected some of {', '.join(sorted(known))}")
+        if "model" not in values:
+            raise ValueError(f'{origin}: there is no model; add: model = "optbasisgnn"')
+        try:
+            return cls(**values)
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"{origin}: {error}") from error
+
+    def to_toml(self) -> str:
+        """As TOML."""
+        lines = []
+        for name, value in self.to_dict().items():
+            if isinstance(value, dict):
+                inner = ", ".join(f"{key} = {_toml(item)}" for key, item in value.items())
+                lines.append(f"{name} = {{ {inner} }}" if inner else f"{name} = {{}}")
+            else:
+                lines.append(f"{name} = {_toml(value)}")
+        return "\n".join(lines) + "\n"
+
+    @classmethod
+    def from_toml(cls, path: Path) -> Config:
+        """From a TOML file."""
+        try:
+            values = tomllib.loads(path.read_text())
+        except tomllib.TOMLDecodeError as error:
+            raise ValueError(f"{path}: {error}") from error
+        return cls.from_dict(values, str(path))
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return f'"{value}"' if isinstance(value, str) else repr(value)
+
+
+def default_config(model: str) -> Config:
+    """A start for any graph: the model's own defaults, Adam at 0.01, weight decay on the linear layers only."""
+    config = Config(model)
+    roles = {"linear": 5e-4, "coefficients": 0.0, "recurrence": 0.0}
+    return replace(config, weight_decay=roles)
+
+
+def published_config(model: str, dataset: str) -> Config | None:
+    """The settings that the method's authors published for this data set, or None."""
+    text = resources.files("polybasis.train").joinpath("published.toml").read_text()
+    values = tomllib.loads(text).get(model, {}).get(dataset)
+    return None if values is None else Config(model, **values, settings="published")

@@ -1,0 +1,181 @@
+"""Many trainings: every split of a data set, some at a time, each result kept as soon as it is there."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import multiprocessing
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from polybasis.data.catalogue import load
+from polybasis.data.dataset import NodeDataset
+from polybasis.data.splits import make_split
+from polybasis.train.config import Config
+from polybasis.train.fit import Report, fit
+
+Result = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training: a model on one split of a data set.
+
+    Attributes:
+        config: the model and how to train it.
+        dataset: name of the data set.
+        protocol: of its splits.
+        split_seed: which split.
+        model_seed: of the model's start and of dropout.
+    """
+
+    config: Config
+    dataset: str
+    protocol: str
+    split_seed: int
+    model_seed: int
+
+    def key(self) -> str:
+        """The same for two runs exactly when they would give the same result."""
+        numbers = {**self.config.to_dict(), "dataset": self.dataset, "protocol": self.protocol}
+        numbers |= {"split_seed": self.split_seed, "model_seed": self.model_seed}
+        return hashlib.sha256(json.dumps(numbers, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def execute(run: Run, root: str | None, report: Report | None = None, checkpoints: Path | None = None) -> Result:
+    """Trains one run and scores it on its test nodes."""
+    dataset = _loaded(run.dataset, root)
+    split = make_split(dataset, run.protocol, run.split_seed)
+    checkpoint = None if checkpoints is None else checkpoints / f"{run.key()}.safetensors"
+    trained = fit(run.config, dataset, split, run.model_seed, report=report, checkpoint=checkpoint)
+    return {
+        "key": run.key(),
+        "model": run.config.model,
+        "dataset": run.dataset,
+        "settings": run.config.settings,
+        "protocol": run.protocol,
+        "split_seed": run.split_seed,
+        "model_seed": run.model_seed,
+        "metric": dataset.metric,
+        "val_accuracy": trained.val_score,
+        "test_accuracy": trained.test_score(dataset, split),
+        "epochs": trained.epochs,
+        "seconds": round(trained.seconds, 3),
+        "threads": torch.get_num_threads(),
+        "config": run.config.to_dict(),
+        "versions": {name: version(name) for name in ("polybasis", "torch", "torch_geometric")},
+    }
+
+
+@cache
+def _loaded(name: str, root: str | None) -> NodeDataset:
+    return load(name, root)
+
+
+def run_splits(
+    runs: list[Run],
+    results: Path,
+    *,
+    root: str | None = None,
+    jobs: int = 1,
+    report: Report | None = None,
+    finished: Callable[[Result], None] | None = None,
+) -> list[Result]:
+    """Executes all runs that are not in the results file yet, and returns the results of all of them.
+
+    Args:
+        runs: what to do.
+        results: a file of JSON lines; each result is appended and synced when it is there, so that a kill loses only
+            what is under way, and that goes on from its last checkpoint.
+        root: the folder of all data sets.
+        jobs: how many processes; torch's threads are divided among them.
+        report: called after every epoch, with one job only.
+        finished: called with each new result.
+    """
+    wanted = {run.key(): run for run in runs}
+    done = {result["key"]: result for result in read_results(results) if result["key"] in wanted}
+    checkpoints = results.parent / f".{results.stem}.checkpoints"
+    missing = [run for key, run in wanted.items() if key not in done]
+    for result in _executed(missing, root, jobs, report, checkpoints):
+        append_result(results, result)
+        done[result["key"]] = result
+        if finished is not None:
+            finished(result)
+    if checkpoints.is_dir() and not any(checkpoints.iterdir()):
+        checkpoints.rmdir()
+    return [done[key] for key in wanted]
+
+
+def _executed(
+    runs: list[Run], root: str | None, jobs: int, report: Report | None, checkpoints: Path
+) -> Iterator[Result]:
+    if jobs <= 1 or len(runs) <= 1:
+        for run in runs:
+            yield execute(run, root, report, checkpoints)
+        return
+    threads = max(1, torch.get_num_threads() // jobs)
+    # Workers start clean: a fork of a process that has used threads may hang.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(jobs, mp_context=context, initializer=torch.set_num_threads, initargs=(threads,)) as pool:
+        futures = [pool.submit(execute, run, root, None, checkpoints) for run in runs]
+        try:
+            for future in as_completed(futures):
+                yield future.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def append_result(path: Path, result: Result) -> None:
+    """Adds one line, whole or not at all, also beside other writers."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("ab+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        end = file.seek(0, os.SEEK_END)
+        if end:  # a line that a kill cut off is closed, and skipped when read
+            file.seek(end - 1)
+            if file.read(1) != b"\n":
+                file.write(b"\n")
+        file.write(json.dumps(result).encode() + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def read_results(path: Path) -> list[Result]:
+    """All whole lines of a results file; none where there is no such file."""
+    if not path.exists():
+        return []
+    results = []
+    for line in path.read_text().splitlines():
+        try:
+            result = json.loads(line)
+        except json.JSONDecodeError:
+            continue
+        if isinstance(result, dict) and "key" in result:
+            results.append(result)
+    return results
+
+
+def summary(scores: list[float]) -> dict[str, float]:
+    """Mean, standard deviation and half the width of the 95 % confidence interval (Student's t)."""
+    values = np.asarray(scores)
+    if len(values) < 2:
+        return {"mean": float(values.mean()), "std": 0.0, "ci95": 0.0}
+    from scipy.stats import t
+
+    std = float(values.std(ddof=1))
+    return {
+        "mean": float(values.mean()),
+        "std": std,
+        "ci95": float(t.ppf(0.975, len(values) - 1)) * std / len(values) ** 0.5,
+    }

@@ -66,13 +66,18 @@ template <class T>
 struct Tolerance {
   static constexpr double eps = std::numeric_limits<T>::epsilon();
   // A residual of this length (P v has length 1 at most) is rounding noise: the Krylov space is exhausted. Dividing by a
-  // small residual magnifies the noise of all that follows, so the limit rises with each one below `small`, up to `most`.
+  // small residual magnifies the noise of all that follows, so the limit rises with each one below `small`, up to `most`;
+  // and one below `faded` has too few digits left to go on with. These are shares of the largest residual so far, because
+  // a P -> a P + b has the same Krylov spaces.
   static constexpr double rank = 48 * eps;
-  static constexpr double small = 0.2;
-  static inline const double most = std::cbrt(eps);
+  static constexpr double small = 0.8;
+  static inline const double most = 2 * std::cbrt(eps);
+  static constexpr double faded = sizeof(T) == 4 ? 3e-4 : 1e-5;
   // What one step adds to <v_{k+1}, v_j>. Rounding errors are independent and average out over the nodes; the constant
   // leaves room for signals so regular (steps, stripes) that they do not.
   static double noise(int64_t nodes) { return (0.04 + 0.5 / std::sqrt(static_cast<double>(nodes))) * eps; }
+  // A residual that is this share of P v_k has lost digits to cancellation: orthogonalise again in any case.
+  static constexpr double cancelled = 0.1;
   // An estimated drift that calls for orthogonalising again; about 4e-6 and 7e-15.
   static constexpr double drift = 32 * eps;
 };
@@ -82,7 +87,7 @@ class Lanczos {
  public:
   Lanczos(Engine<T, I>& engine, Team& team, int width, int K, T* V, double* gamma, double* beta, int64_t* rank)
       : engine_(engine), team_(team), width_(width), plane_(engine.graph.rows * width), V_(V), gamma_(gamma),
-        beta_(beta), rank_(rank), noise_(width, Tolerance<T>::rank), scale_(width), weights_(static_cast<size_t>(K + 1) * width),
+        beta_(beta), rank_(rank), limit_(width), scale_(width), weights_(static_cast<size_t>(K + 1) * width),
         drift_(K, width, Tolerance<T>::noise(engine.graph.rows)) {}
 
   // v_0 = x / |x|, up to the factor left in scale_. The power of two keeps the squares of any finite x in range.
@@ -104,6 +109,7 @@ class Lanczos {
   // v_{k+1}, up to scale_, from v_k and v_{k-1}; v_k becomes final. True if it was orthogonalised again.
   bool step(int k) {
     T* w = vector(k + 1);
+    set_limits(k);
     project(k, w);
     const auto scale = split(scale_.data()), gamma = split(row(gamma_, k));
     auto norms = lengths([&](Rows rows, double* sums) {
@@ -154,9 +160,20 @@ class Lanczos {
     return squares;
   }
 
+  // What each residual after v_k has to exceed for the basis to go on.
+  void set_limits(int k) {
+    for (int c = 0; c < width_; ++c) {
+      double largest = 0, noise = Tolerance<T>::rank;
+      for (int j = 1; j <= k; ++j) largest = std::max(largest, row(beta_, j)[c]);
+      for (int j = 1; j <= k; ++j)
+        if (const double beta = row(beta_, j)[c]; beta > 0) noise *= std::max(1.0, Tolerance<T>::small * largest / beta);
+      noise = std::min(noise, std::max(Tolerance<T>::most * largest, Tolerance<T>::rank));
+      limit_[c] = std::max(noise, Tolerance<T>::faded * largest);
+    }
+  }
+
   void end_or_go_on(int c, int k, double norm) {
-    const bool alive = norm > (k > 0 ? noise_[c] : 0);
-    if (alive && k > 0) noise_[c] = std::min(noise_[c] * std::max(1.0, Tolerance<T>::small / norm), Tolerance<T>::most);
+    const bool alive = norm > (k > 0 ? limit_[c] : 0);
     row(beta_, k)[c] = alive ? norm : 0;
     scale_[c] = alive ? 1 / norm : 0;
     rank_[c] += alive;
@@ -167,11 +184,13 @@ class Lanczos {
     bool any = false;
     int reach = 0;
     for (int c = 0; c < width_; ++c) {
-      if (norms[c] <= noise_[c]) continue;
+      if (norms[c] <= limit_[c]) continue;
       row(beta_, k + 1)[c] = norms[c];
       const auto estimate = drift_.advance(c, k, Tolerance<T>::drift, gamma_, beta_);
-      any |= estimate.worst > Tolerance<T>::drift;
-      reach = std::max(reach, estimate.reach);
+      const double product = std::hypot(norms[c], row(gamma_, k)[c], k > 0 ? row(beta_, k)[c] : 0.0);  // |P v_k|
+      const bool cancelled = norms[c] < Tolerance<T>::cancelled * product;
+      any |= cancelled || estimate.worst > Tolerance<T>::drift;
+      reach = std::max(reach, cancelled ? k + 1 : estimate.reach);
     }
     // Two in a row: the recurrence brings the drift of v_k back into v_{k+2}.
     if (second_) any = true, reach = std::max(reach, second_);
@@ -191,7 +210,7 @@ class Lanczos {
         engine_.on_rows.remove(width_, rows, vector(k + 1), V_, plane_, count, weights_.data(), sums);
       });
       shorter = false;
-      for (int c = 0; c < width_; ++c) shorter |= left[c] > noise_[c] && left[c] < 0.7 * norms[c];
+      for (int c = 0; c < width_; ++c) shorter |= left[c] > limit_[c] && left[c] < 0.7 * norms[c];
       norms = left;
     }
     drift_.reset(count);
@@ -204,7 +223,7 @@ class Lanczos {
   T* const V_;
   double *const gamma_, *const beta_;
   int64_t* const rank_;
-  std::vector<double> noise_, scale_;
+  std::vector<double> limit_, scale_;
   std::vector<T> weights_;
   Drift drift_;
   int second_ = 0;  // against how many vectors the next one is orthogonalised in any case
@@ -278,13 +297,16 @@ void optimal_adjoint(const Csr<T, I>& graph, Isa isa, int threads, int d, int K,
     g_bar_next = g_bar;
     for (int c = 0; c < d; ++c) b_bar[c] = -sums[2 * d + c];
   }
+  // x_bar = (lambda_0 - <lambda_0, v_0> v_0) / beta_0. The difference comes first: for a tiny signal each of its terms,
+  // divided, would overflow.
+  const std::vector<T> one(d, T(1));
   for (int c = 0; c < d; ++c) {
-    const double inverse = b(0, c) > 0 ? 1 / b(0, c) : 0;
-    p[c] = static_cast<T>(inverse);
-    q[c] = static_cast<T>(b_bar[c] - sums[c] * inverse);
+    p[c] = static_cast<T>(-sums[c]);
+    q[c] = b(0, c) > 0 ? static_cast<T>(std::min<double>(1 / b(0, c), std::numeric_limits<T>::max())) : T(0);
   }
   engine.run(team, [&](Rows rows) {
-    engine.on_rows.mix(d, rows, p.data(), lambda, q.data(), vector(0), nullptr, nullptr, lambda);
+    engine.on_rows.mix(d, rows, one.data(), lambda, p.data(), vector(0), nullptr, nullptr, lambda);
+    engine.on_rows.mix(d, rows, q.data(), lambda, nullptr, nullptr, nullptr, nullptr, lambda);
   });
 }
 

@@ -1,5 +1,7 @@
 #include "team.hpp"
 
+#include <system_error>
+
 namespace polybasis {
 namespace {
 
@@ -15,7 +17,11 @@ constexpr int looks_before_sleep = 4000;
 }  // namespace
 
 Team::Team(int threads) {
-  for (int i = 1; i < threads; ++i) workers_.emplace_back([this] { serve(); });
+  try {
+    for (int i = 1; i < threads; ++i) workers_.emplace_back([this] { serve(); });
+  } catch (const std::system_error&) {
+    // No more threads to be had: those that are there do the work.
+  }
 }
 
 Team::~Team() {

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -135,6 +138,32 @@ def test_bad_matrices_and_signals_are_refused() -> None:
         graph @ torch.ones(4)
     with pytest.raises(TypeError, match=r"x has dtype torch\.int64"):
         graph @ torch.ones(5, dtype=torch.int64)
+
+
+@pytest.mark.parametrize("unit", [1e-310, 1e-200, 1.0, 1e200, 1e308])
+def test_the_unit_of_the_weights_does_not_matter(unit: float) -> None:
+    graph = pb.Graph.from_edge_index([[0, 1], [1, 2]], edge_weight=[unit, unit])
+    torch.testing.assert_close(graph @ torch.ones(3), torch.tensor([0.7071068, 1.4142135, 0.7071068]))
+
+
+def test_duplicates_in_a_matrix_are_summed_as_scipy_does() -> None:
+    matrix = sp.coo_matrix(([1.0, 1.0, 1.0], ([0, 0, 1], [1, 1, 2])), shape=(3, 3))
+    graphs = [pb.Graph.from_scipy(matrix), pb.Graph.from_scipy(matrix.tocsr())]
+    assert torch.equal(graphs[0].matrix().to_dense(), graphs[1].matrix().to_dense())
+
+
+def test_a_used_graph_can_be_copied_and_pickled() -> None:
+    graph, x = random_graph(20, 40), torch.rand(20, 2)
+    layer = pb.nn.OptBasisConv(2, K=2, cached=True)
+    expected = layer(x, graph.edge_index())
+    assert torch.equal(copy.deepcopy(layer)(x, graph.edge_index()), expected)
+    other = pickle.loads(pickle.dumps(graph))
+    assert torch.equal(other @ x, graph @ x)
+
+
+def test_narrow_floats_are_computed_in_float32() -> None:
+    graph, x = random_graph(20, 40), torch.rand(20, 2).bfloat16()
+    assert torch.equal(graph @ x, (graph @ x.float()).bfloat16())
 
 
 @pytest.mark.parametrize("nodes", [0, 1, 7])

@@ -50,7 +50,11 @@ class Graph:
         self.indptr = torch.from_numpy(adjacency.indptr.astype(index))
         self.indices = torch.from_numpy(adjacency.indices.astype(index))
         self.weight = torch.from_numpy(adjacency.data) if weighted else None
-        self._degree: FloatArray = np.asarray(adjacency.sum(axis=1)).ravel()
+        # P does not change with the unit of the weights; at the largest the sums stay in range.
+        self._unit = float(adjacency.data.max(initial=0.0)) or 1.0
+        scaled = (adjacency.data / self._unit, adjacency.indices, adjacency.indptr)
+        degree = sp.csr_array(scaled, shape=adjacency.shape).sum(axis=1)
+        self._degree: FloatArray = np.asarray(degree).ravel()
         with np.errstate(divide="ignore"):
             self._inv_sqrt_degree = np.where(self._degree > 0, 1 / np.sqrt(self._degree), 0.0)
         self._matrices: dict[tuple[torch.dtype, torch.device], Tensor] = {}
@@ -107,7 +111,8 @@ class Graph:
             raise TypeError(f"adjacency is a {type(adjacency).__name__}; expected a SciPy sparse matrix or array")
         if adjacency.shape[0] != adjacency.shape[1]:
             raise ValueError(f"adjacency has shape {adjacency.shape}; expected a square matrix")
-        entries = sp.coo_array(adjacency)
+        entries = sp.coo_array(adjacency, copy=True)
+        entries.sum_duplicates()
         weight = None if np.all(entries.data == 1) else entries.data
         return cls.from_edge_index(np.stack(entries.coords), int(adjacency.shape[0]), weight, self_loops)
 
@@ -125,7 +130,7 @@ class Graph:
         scale = torch.from_numpy(self._inv_sqrt_degree)
         count = torch.diff(self.indptr.long())
         values = scale[self.indices.long()] * scale.repeat_interleave(count)
-        return (values if self.weight is None else values * self.weight).to(dtype)
+        return (values if self.weight is None else values * (self.weight / self._unit)).to(dtype)
 
     def matrix(self, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu") -> Tensor:
         r""":math:`P` as a torch sparse CSR tensor, made once for each data type and device."""
@@ -171,12 +176,14 @@ class Graph:
             raise TypeError(f"x has dtype {x.dtype}; expected a floating type, as float32")
         if x.dim() == 0 or x.shape[0] != self.num_nodes:
             raise ValueError(f"x has shape {tuple(x.shape)}; expected {self.num_nodes} rows, one for each node")
+        if x.dtype not in (torch.float32, torch.float64):
+            return (self @ x.float()).to(x.dtype)
         flat = x.reshape(self.num_nodes, -1) if x.numel() else x.reshape(self.num_nodes, 0)
         return cast(Tensor, _Product.apply(flat, self)).reshape(x.shape)  # type: ignore[no-untyped-call]
 
     def degree(self) -> FloatArray:
         """The sum of the weights at each node, (N,)."""
-        return self._degree
+        return self._degree * self._unit
 
     def stationary(self, x: Tensor) -> Tensor:
         r"""The limit of :math:`P^k x` on a graph that is not bipartite: in each connected component the projection on
@@ -203,6 +210,10 @@ class Graph:
         if self._with_loops is None:
             self._with_loops = Graph.from_edge_index(self.edge_index(), self.num_nodes, self.weight, "add")
         return self._with_loops
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy is made of: the graph, and not what was computed from it on the way."""
+        return self.__dict__ | {"_matrices": {}, "_operators": {}, "_with_loops": None, "kernels": {}}
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(num_nodes={self.num_nodes}, num_edges={self.num_edges})"

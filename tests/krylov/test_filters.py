@@ -10,6 +10,7 @@ from torch import Tensor
 
 import polybasis as pb
 from polybasis.krylov import optimal_filter, recurrence_filter
+from polybasis.krylov.kernels import kernels_for
 from polybasis.krylov.reference_kernels import ReferenceKernels
 
 
@@ -132,11 +133,42 @@ def test_only_the_basis_is_kept_for_the_gradient(K: int) -> None:
         assert sum(kept) <= (K + 1) * 500 * 8 + small
 
 
-def test_a_filter_without_gradients_keeps_nothing() -> None:
-    graph = random_graph(50, 200)
+def test_a_filter_without_gradients_does_not_keep_its_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, x = random_graph(50, 200), torch.rand(50, 4)
+    layer = pb.nn.FavardConv(4, 6)
+    kernels = kernels_for(graph, x)
+    kept, recurrence = [], kernels.recurrence
+    monkeypatch.setattr(kernels, "recurrence", lambda *a, keep: (kept.append(keep), recurrence(*a, keep=keep))[1])
+    layer(x, graph)
     with torch.no_grad():
-        z = pb.nn.FavardConv(4, 6)(torch.rand(50, 4), graph)
-    assert z.grad_fn is None
+        layer(x, graph)
+    assert kept == [True, False]
+
+
+def test_a_recurrence_that_overflows_is_refused() -> None:
+    layer = pb.nn.FavardConv(2, K=30)
+    with torch.no_grad():
+        layer.sqrt_beta.fill_(0.01)
+        layer.alpha.fill_(1)
+    with pytest.raises(OverflowError, match="degree 30 grows beyond"):
+        layer(torch.rand(30, 2), random_graph(30, 90))
+
+
+def test_coefficients_that_are_not_finite_are_refused() -> None:
+    graph, x = random_graph(30, 90), torch.rand(30, 2)
+    alpha = torch.ones(4, 2)
+    alpha[2, 1] = torch.nan
+    with pytest.raises(ValueError, match=r"alpha\[2, 1\] is nan"):
+        optimal_filter(graph, x, alpha)
+
+
+@pytest.mark.parametrize("scale", [1e-37, 1e-30, 1.0, 1e30])
+def test_gradient_of_tiny_and_huge_signals_is_finite(scale: float) -> None:
+    graph = random_graph(30, 90)
+    x = (torch.rand(30, 2) * scale).requires_grad_()
+    optimal_filter(graph, x, torch.full((5, 2), 100.0)).square().sum().backward()
+    assert x.grad is not None
+    assert torch.isfinite(x.grad).all()
 
 
 def test_same_bits_twice() -> None:

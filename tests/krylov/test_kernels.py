@@ -25,7 +25,7 @@ if module is None:
     pytest.skip("polybasis was built without its native kernels", allow_module_level=True)
 
 ISAS = ["plain", "avx2", "avx512"][: ["plain", "avx2", "avx512"].index(module.best_isa()) + 1]
-WIDTHS = [1, 2, 3, 5, 8, 16, 31, 32]
+WIDTHS = [1, 2, 3, 5, 8, 16, 31, 33, 63, 64]
 TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-11}
 
 
@@ -51,6 +51,7 @@ def both(graph: pb.Graph, dtype: torch.dtype, isa: str) -> tuple[NativeKernels, 
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_optimal_basis_and_its_gradient(width: int, dtype: torch.dtype, isa: str) -> None:
+    width = min(width, native.widest(dtype))
     graph, K = random_graph(900, 6000), 5
     fast, reference = both(graph, dtype, isa)
     x = torch.relu(torch.randn(900, width, dtype=dtype))
@@ -69,6 +70,7 @@ def test_optimal_basis_and_its_gradient(width: int, dtype: torch.dtype, isa: str
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_recurrence_and_its_gradient(width: int, dtype: torch.dtype, isa: str) -> None:
+    width = min(width, native.widest(dtype))
     graph, K = random_graph(900, 6000), 4
     fast, reference = both(graph, dtype, isa)
     x, z_bar = torch.randn(900, width, dtype=dtype), torch.randn(900, width, dtype=dtype)

@@ -209,6 +209,45 @@ def test_large_stars_end_at_three(n: int, dtype: torch.dtype) -> None:
     assert defect(basis) <= (1e-5 if dtype == torch.float32 else 1e-12)
 
 
+@pytest.mark.parametrize("q", [4, 6, 10])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_hypercubes_end_at_their_number_of_eigenvalues(q: int, dtype: torch.dtype) -> None:
+    """A hypercube of dimension q has q + 1 eigenvalues; with smooth signals the residuals fade out on the way."""
+    nodes = np.arange(2**q)
+    pairs = np.concatenate([np.stack([nodes, nodes ^ (1 << bit)]) for bit in range(q)], axis=1)
+    i = torch.arange(2**q, dtype=torch.float64)
+    signals = [torch.randn(2**q, dtype=torch.float64), torch.exp(-i / 10), i / 2**q]
+    if dtype == torch.float64:  # fades so slowly that float32 cannot tell its last residuals from noise
+        signals.append(torch.sin(2 * torch.pi * 3 * i / 2**q))
+    basis = pb.optimal_basis(pb.Graph.from_edge_index(pairs), torch.stack(signals, 1).to(dtype), 30)
+    assert basis.rank.max() <= q + 1
+    assert basis.rank[0] >= q
+    assert defect(basis) <= (1e-5 if dtype == torch.float32 else 1e-12)
+
+
+def test_heavy_self_loops_do_not_change_the_rank() -> None:
+    """P -> a P + b has the same Krylov spaces; here P is close to the identity."""
+    n = 300
+    pairs = np.concatenate([np.stack([np.arange(n - 1), np.arange(1, n)]), np.stack([np.arange(n)] * 2)], axis=1)
+    weight = np.concatenate([np.ones(n - 1), np.full(n, 1e3)])
+    graph = pb.Graph.from_edge_index(pairs, edge_weight=weight, self_loops="keep")
+    for dtype in (torch.float32, torch.float64):
+        assert pb.optimal_basis(graph, torch.randn(n, 4, dtype=dtype), 8).rank.tolist() == [9] * 4
+
+
+@pytest.mark.parametrize("step", [2, 3, 7])
+@pytest.mark.parametrize("n", [50, 5000])
+def test_orthonormal_for_striped_signals(n: int, step: int) -> None:
+    """Regular signals on regular graphs, whose rounding errors do not average out."""
+    x = (torch.arange(n) % step == 0).float()
+    ramp = torch.arange(n) / n
+    steps = (torch.arange(n) > n // 2).float() + 1
+    signals = torch.stack([x, ramp, steps, x + ramp], 1)
+    ring = pb.Graph.from_edge_index(np.stack([np.arange(n), (np.arange(n) + 1) % n]))
+    for graph in (path(n), ring):
+        assert defect(pb.optimal_basis(graph, signals, 20)) <= 1e-5
+
+
 # ---- floating point ------------------------------------------------------------------------------------------------
 
 

@@ -11,7 +11,7 @@ from torch.autograd.function import once_differentiable
 
 from polybasis.graph import Graph
 from polybasis.krylov.kernels import Coefficients, Kernels, Lanczos, kernels_for
-from polybasis.krylov.signal import checked_coefficients, checked_signal, finite_peak
+from polybasis.krylov.signal import checked_coefficients, checked_finite, checked_signal, finite_peak
 
 
 def optimal_filter(graph: Graph, x: Tensor, alpha: Tensor) -> Tensor:
@@ -28,7 +28,7 @@ def optimal_filter(graph: Graph, x: Tensor, alpha: Tensor) -> Tensor:
         The filtered signals, (N, d).
 
     Raises:
-        ValueError: for a signal that is not finite, or shapes that do not fit.
+        ValueError: for numbers that are not finite, or shapes that do not fit.
 
     >>> import torch, polybasis as pb
     >>> g = pb.Graph.from_edge_index([[0, 1, 2], [1, 2, 3]])
@@ -40,6 +40,7 @@ def optimal_filter(graph: Graph, x: Tensor, alpha: Tensor) -> Tensor:
     checked_coefficients("alpha", alpha, (max(len(alpha), 1), x.shape[1]))
     if x.numel() == 0:
         return x * alpha.sum(0)
+    checked_finite("alpha", alpha)
     kernels = kernels_for(graph, signal)
     numbers = alpha.to(signal)
 
@@ -67,6 +68,10 @@ def recurrence_filter(graph: Graph, x: Tensor, alpha: Tensor, s: Tensor, a: Tens
     Returns:
         The filtered signals, (N, d).
 
+    Raises:
+        ValueError: for numbers that are not finite, or shapes that do not fit.
+        OverflowError: where the recurrence grows beyond the data type.
+
     >>> import torch, polybasis as pb
     >>> g = pb.Graph.from_edge_index([[0, 1], [1, 2]])
     >>> x, one, zero = torch.eye(3)[:, :1], torch.ones(1, 1), torch.zeros(1, 1)
@@ -82,12 +87,16 @@ def recurrence_filter(graph: Graph, x: Tensor, alpha: Tensor, s: Tensor, a: Tens
         checked_coefficients(name, number, (K, channels))
     if x.numel() == 0:
         return x * alpha.sum(0)
+    for name, number in (("alpha", alpha), ("s", s), ("a", a), ("b", b), ("c", c)):
+        checked_finite(name, number)
     numbers = [number.to(signal) for number in (alpha, s, a, b, c)]
     kernels = kernels_for(graph, signal)
+    keep = torch.is_grad_enabled() and any(number.requires_grad for number in (signal, *numbers))
 
     def on_panel(panel: Tensor, here: slice) -> Tensor:
         parts = (number[..., here].contiguous() for number in numbers)
-        return cast(Tensor, _RecurrenceFilter.apply(panel, kernels, here.start, *parts))  # type: ignore[no-untyped-call]
+        filtered = _RecurrenceFilter.apply(panel, kernels, here.start, keep, *parts)  # type: ignore[no-untyped-call]
+        return cast(Tensor, filtered)
 
     return _by_panels(signal, kernels, on_panel).to(x.dtype)
 
@@ -122,11 +131,17 @@ class _OptimalFilter(torch.autograd.Function):
 
 class _RecurrenceFilter(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, kernels: Kernels, first_channel: int, alpha: Tensor, *numbers: Tensor) -> Tensor:
+    def forward(
+        ctx: Any, x: Tensor, kernels: Kernels, first_channel: int, keep: bool, alpha: Tensor, *numbers: Tensor
+    ) -> Tensor:
         x, alpha = x.detach(), alpha.detach()
         coefficients = Coefficients(*(number.detach() for number in numbers))
         finite_peak(kernels, x, first_channel)
-        z, h = kernels.recurrence(x, alpha, coefficients, keep=any(ctx.needs_input_grad))
+        z, h = kernels.recurrence(x, alpha, coefficients, keep=keep)
+        if torch.isinf(kernels.peak(z)).any():
+            raise OverflowError(
+                f"the recurrence of degree {len(alpha) - 1} grows beyond {x.dtype}: lower K, or keep sqrt_beta larger"
+            )
         if h is not None:
             ctx.kernels = kernels
             ctx.save_for_backward(h, alpha, *coefficients)
@@ -137,4 +152,4 @@ class _RecurrenceFilter(torch.autograd.Function):
     def backward(ctx: Any, z_bar: Tensor) -> tuple[Tensor | None, ...]:
         h, alpha, *numbers = ctx.saved_tensors
         x_bar, alpha_bar, bars = ctx.kernels.recurrence_adjoint(h, alpha, Coefficients(*numbers), z_bar.contiguous())
-        return x_bar, None, None, alpha_bar, *bars
+        return x_bar, None, None, None, alpha_bar, *bars

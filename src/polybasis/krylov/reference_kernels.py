@@ -32,7 +32,7 @@ class ReferenceKernels:
 
     def peak(self, x: Tensor) -> Tensor:
         low, high = torch.aminmax(x.double(), dim=0)
-        return torch.maximum(-low, high).nan_to_num(nan=torch.inf)
+        return torch.maximum(-low, high).nan_to_num(nan=torch.inf, posinf=torch.inf)
 
     def optimal_basis(self, x: Tensor, peak: Tensor, K: int, *, last_gamma: bool) -> Lanczos:
         dtype, channels = x.dtype, x.shape[1]
@@ -40,17 +40,22 @@ class ReferenceKernels:
         gamma = peak.new_zeros(K + 1, channels)
         sqrt_beta = peak.new_zeros(K + 1, channels)
         rank = torch.zeros(channels, dtype=torch.int64, device=x.device)
-        # A residual of this length is rounding noise (|P v| is 1 at most). Dividing by a small residual magnifies the
-        # noise of all that follows, so the limit rises with each of those.
+        # Where a basis ends: the same rule, with the same reasons, as `Tolerance` in native/optimal.cpp.
         eps = torch.finfo(dtype).eps
-        noise = torch.full_like(peak, 48 * eps)
+        faded = 3e-4 if dtype == torch.float32 else 1e-5
+
+        def limit(k: int) -> Tensor:
+            """What the residual after v_{k-1} has to exceed."""
+            before = sqrt_beta[1:k]
+            largest = before.amax(0) if k > 1 else torch.zeros_like(peak)
+            noise = 48 * eps * torch.where(before > 0, 0.8 * largest / before, 1).clamp(min=1).prod(0)
+            noise = torch.minimum(noise, (2 * eps ** (1 / 3) * largest).clamp(min=48 * eps))
+            return torch.maximum(noise, faded * largest)
 
         def append(k: int, w: Tensor) -> None:
             """v_k = w / |w| where w is more than noise, and 0 from there on."""
             norm = _dot(w, w).sqrt()
-            alive = norm > (noise if k > 0 else 0)
-            if k > 0:
-                noise.copy_(torch.where(alive, noise * (0.2 / norm).clamp(min=1), noise).clamp(max=eps ** (1 / 3)))
+            alive = norm > (limit(k) if k > 0 else 0)
             vectors[k] = torch.where(alive, w / torch.where(alive, norm, 1).to(dtype), 0)
             sqrt_beta[k] = torch.where(alive, norm, 0)
             rank.add_(alive)

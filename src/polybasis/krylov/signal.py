@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -34,9 +35,17 @@ def finite_peak(kernels: Kernels, x: Tensor, first_channel: int = 0) -> Tensor:
 
 def checked_degree(K: int) -> int:
     """``K``, or an error where it is no degree."""
-    if isinstance(K, bool) or not isinstance(K, int) or K < 0:
+    if isinstance(K, bool) or not isinstance(K, int | np.integer) or K < 0:
         raise ValueError(f"K is {K!r}; expected the degree of the polynomial, a whole number, 0 or more")
-    return K
+    return int(K)
+
+
+def checked_finite(name: str, value: Tensor) -> None:
+    """Refuses numbers that are not finite."""
+    finite = torch.isfinite(value.detach())
+    if not finite.all():
+        place = (~finite).nonzero()[0].tolist()
+        raise ValueError(f"{name}{place} is {float(value[tuple(place)])}; expected finite numbers")
 
 
 def checked_coefficients(name: str, value: Tensor, shape: tuple[int, ...]) -> None:

@@ -7,6 +7,7 @@ find and clear each page. A workspace keeps the memory of arrays that nobody hol
 from __future__ import annotations
 
 import math
+import threading
 import weakref
 from typing import Any
 
@@ -23,6 +24,7 @@ class Workspace:
 
     def __init__(self) -> None:
         self._free: list[NDArray[np.uint8]] = []
+        self._lock = threading.Lock()
 
     def empty(self, *shape: int, dtype: torch.dtype) -> Tensor:
         """An array with whatever numbers are in it."""
@@ -33,10 +35,11 @@ class Workspace:
         return torch.from_numpy(np.asarray(lease)[:size]).view(dtype).view(shape)
 
     def _block(self, size: int) -> NDArray[np.uint8]:
-        for i, block in enumerate(self._free):
-            if size <= block.nbytes <= 2 * size:
-                return self._free.pop(i)
-        self._free.clear()  # sizes have changed: what is left over would never be asked for
+        with self._lock:
+            for i, block in enumerate(self._free):
+                if size <= block.nbytes <= 2 * size:
+                    return self._free.pop(i)
+            self._free.clear()  # sizes have changed: what is left over would never be asked for
         return np.empty(size, dtype=np.uint8)
 
 

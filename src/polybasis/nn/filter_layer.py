@@ -22,6 +22,8 @@ class FilterLayer(torch.nn.Module, ABC):
 
     def __init__(self, channels: int, K: int, cached: bool = False) -> None:
         super().__init__()
+        if channels < 0:
+            raise ValueError(f"channels is {channels}; expected a whole number, 0 or more")
         self.channels = channels
         self.K = checked_degree(K)
         self.cached = cached

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from polybasis.bases import Chebyshev, PolynomialBasis, ThreeTermBasis, named_basis
+from polybasis.bases import Chebyshev, PolynomialBasis, Recurrence, ThreeTermBasis, named_basis
 from polybasis.graph import Graph
 from polybasis.krylov import recurrence_filter
 from polybasis.nn.filter_layer import FilterLayer
@@ -43,7 +43,8 @@ class PolyConv(FilterLayer):
         self.basis = named_basis(basis, K) if isinstance(basis, str) else basis
         self.alpha = torch.nn.Parameter(torch.empty(K + 1, channels))
         runs_in = self.basis if isinstance(self.basis, ThreeTermBasis) else Chebyshev()
-        self._recurrence = runs_in.recurrence(K).per_channel(channels)
+        recurrence = runs_in.recurrence(K).per_channel(channels)
+        self._recurrence = Recurrence(*(numbers.detach() for numbers in recurrence))  # fixed: FavardConv learns one
         self._change = None if runs_in is self.basis else self.basis.to_chebyshev(K)
         self.reset_parameters()
 

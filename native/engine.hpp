@@ -1,5 +1,5 @@
-// What the algorithms share: a graph on a team of threads, cut into blocks of rows, with sums that come out the same for
-// any number of threads.
+// What the algorithms share: passes over a graph cut into blocks of rows, run by several threads, with sums that come out
+// the same for any number of threads.
 #pragma once
 
 #include <algorithm>
@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "passes.hpp"
-#include "team.hpp"
 
 namespace polybasis {
 
@@ -24,18 +23,16 @@ class Engine {
     threads_ = static_cast<int>(std::clamp<int64_t>(threads, 1, blocks));
   }
 
-  int threads() const { return threads_; }
-
   template <class Pass>
-  void run(Team& team, Pass&& pass) const {
-    team.run(blocks(), [&](int64_t b) { pass(Rows{bounds_[b], bounds_[b + 1]}); });
+  void run(Pass&& pass) const {
+    over_blocks([&](int64_t, Rows rows) { pass(rows); });
   }
 
   // Runs pass(rows, partial) with `count` zeroed sums for each block, then adds up the blocks' sums in their order.
   template <class Pass>
-  std::vector<double> sum(Team& team, int64_t count, Pass&& pass) {
+  std::vector<double> sum(int64_t count, Pass&& pass) {
     partial_.assign(blocks() * count, 0.0);
-    team.run(blocks(), [&](int64_t b) { pass(Rows{bounds_[b], bounds_[b + 1]}, partial_.data() + b * count); });
+    over_blocks([&](int64_t b, Rows rows) { pass(rows, partial_.data() + b * count); });
     std::vector<double> total(count, 0.0);
     for (int64_t b = 0; b < blocks(); ++b)
       for (int64_t i = 0; i < count; ++i) total[i] += partial_[b * count + i];
@@ -44,9 +41,9 @@ class Engine {
 
   // As sum, with the largest number of the blocks in place of their sum.
   template <class Pass>
-  std::vector<double> largest(Team& team, int64_t count, Pass&& pass) {
+  std::vector<double> largest(int64_t count, Pass&& pass) {
     partial_.assign(blocks() * count, 0.0);
-    team.run(blocks(), [&](int64_t b) { pass(Rows{bounds_[b], bounds_[b + 1]}, partial_.data() + b * count); });
+    over_blocks([&](int64_t b, Rows rows) { pass(rows, partial_.data() + b * count); });
     std::vector<double> most(count, 0.0);
     for (int64_t b = 0; b < blocks(); ++b)
       for (int64_t i = 0; i < count; ++i) most[i] = std::max(most[i], partial_[b * count + i]);
@@ -63,6 +60,14 @@ class Engine {
   static constexpr int64_t most_blocks = 128;
 
   int64_t blocks() const { return static_cast<int64_t>(bounds_.size()) - 1; }
+
+  // Calls f(block, rows) for every block; whoever is free takes the next one.
+  template <class F>
+  void over_blocks(F&& f) const {
+    const int64_t count = blocks();
+#pragma omp parallel for num_threads(threads_) schedule(dynamic, 1)
+    for (int64_t b = 0; b < count; ++b) f(b, Rows{bounds_[b], bounds_[b + 1]});
+  }
 
   // The first row before which `work` has been done.
   int64_t row_at(int64_t work) const {

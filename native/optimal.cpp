@@ -85,8 +85,8 @@ struct Tolerance {
 template <class T, class I>
 class Lanczos {
  public:
-  Lanczos(Engine<T, I>& engine, Team& team, int width, int K, T* V, double* gamma, double* beta, int64_t* rank)
-      : engine_(engine), team_(team), width_(width), plane_(engine.graph.rows * width), V_(V), gamma_(gamma),
+  Lanczos(Engine<T, I>& engine, int width, int K, T* V, double* gamma, double* beta, int64_t* rank)
+      : engine_(engine), width_(width), plane_(engine.graph.rows * width), V_(V), gamma_(gamma),
         beta_(beta), rank_(rank), limit_(width), scale_(width), weights_(static_cast<size_t>(K + 1) * width),
         drift_(K, width, Tolerance<T>::noise(engine.graph.rows)) {}
 
@@ -95,7 +95,7 @@ class Lanczos {
     std::vector<double> factor(width_, 0.0);
     for (int c = 0; c < width_; ++c)
       if (peaks[c] >= std::numeric_limits<T>::min()) factor[c] = std::ldexp(1.0, -std::ilogb(peaks[c]));
-    const auto squares = engine_.sum(team_, width_, [&](Rows rows, double* sums) {
+    const auto squares = engine_.sum(width_, [&](Rows rows, double* sums) {
       engine_.on_rows.rescale(width_, rows, x, factor.data(), V_, sums);
     });
     for (int c = 0; c < width_; ++c) {
@@ -124,7 +124,7 @@ class Lanczos {
 
   // v_K becomes final.
   void finish(int K) {
-    engine_.sum(team_, width_, [&](Rows rows, double* sums) {
+    engine_.sum(width_, [&](Rows rows, double* sums) {
       engine_.on_rows.rescale(width_, rows, vector(K), scale_.data(), vector(K), sums);
     });
     std::fill(scale_.begin(), scale_.end(), 1.0);
@@ -134,7 +134,7 @@ class Lanczos {
   void project(int k, T* w) {
     const T* v_prev = k > 0 ? vector(k - 1) : nullptr;
     const auto scale = split(scale_.data()), beta = split(row(beta_, k));
-    const auto sums = engine_.sum(team_, width_, [&](Rows rows, double* partial) {
+    const auto sums = engine_.sum(width_, [&](Rows rows, double* partial) {
       engine_.on_graph.lanczos_product(engine_.graph, width_, rows, vector(k), scale, v_prev, beta, w, partial);
     });
     for (int c = 0; c < width_; ++c) row(gamma_, k)[c] = sums[c] * scale_[c];
@@ -155,7 +155,7 @@ class Lanczos {
 
   template <class Pass>
   std::vector<double> lengths(Pass&& pass) {
-    auto squares = engine_.sum(team_, width_, pass);
+    auto squares = engine_.sum(width_, pass);
     for (double& square : squares) square = std::sqrt(square);
     return squares;
   }
@@ -202,7 +202,7 @@ class Lanczos {
   // Parlett).
   void orthogonalise(int k, int count, std::vector<double>& norms) {
     for (bool shorter = true; shorter;) {
-      const auto inner = engine_.sum(team_, static_cast<int64_t>(count) * width_, [&](Rows rows, double* sums) {
+      const auto inner = engine_.sum(static_cast<int64_t>(count) * width_, [&](Rows rows, double* sums) {
         engine_.on_rows.dots(width_, rows, vector(k + 1), V_, plane_, count, sums);
       });
       std::copy(inner.begin(), inner.end(), weights_.begin());
@@ -217,7 +217,6 @@ class Lanczos {
   }
 
   Engine<T, I>& engine_;
-  Team& team_;
   const int width_;
   const int64_t plane_;
   T* const V_;
@@ -235,8 +234,7 @@ template <class T, class I>
 int64_t optimal_basis(const Csr<T, I>& graph, Isa isa, int threads, int d, int K, const T* x, const double* peaks, T* V,
                       double* gamma, double* sqrt_beta, int64_t* rank, bool last_gamma) {
   Engine<T, I> engine(graph, isa, threads, d);
-  Team team(engine.threads());
-  Lanczos<T, I> lanczos(engine, team, d, K, V, gamma, sqrt_beta, rank);
+  Lanczos<T, I> lanczos(engine, d, K, V, gamma, sqrt_beta, rank);
   lanczos.start(x, peaks);
   int64_t again = 0;
   for (int k = 0; k < K; ++k) again += lanczos.step(k);
@@ -249,7 +247,6 @@ template <class T, class I>
 void optimal_adjoint(const Csr<T, I>& graph, Isa isa, int threads, int d, int K, const T* V, const double* gamma,
                      const double* sqrt_beta, const T* alpha, const T* z_bar, T* x_bar, T* alpha_bar, T* work) {
   Engine<T, I> engine(graph, isa, threads, d);
-  Team team(engine.threads());
   const int64_t plane = graph.rows * d;
   const auto vector = [&](int k) { return k < 0 ? nullptr : V + k * plane; };
   const auto g = [&](int k, int c) { return gamma[k * d + c]; };
@@ -264,7 +261,7 @@ void optimal_adjoint(const Csr<T, I>& graph, Isa isa, int threads, int d, int K,
   const auto advance = [&](int k, const T* t) {
     OptimalAdjointStep<T> step{{alpha + k * d, t_prev.data(), next.data(), here.data(), prev.data(), own.data()},
                                z_bar, t, lambda, vector(k + 1 > K ? -1 : k + 1), vector(k), vector(k - 1)};
-    auto sums = engine.sum(team, 4 * d, [&](Rows rows, double* partial) {
+    auto sums = engine.sum(4 * d, [&](Rows rows, double* partial) {
       engine.on_graph.optimal_adjoint(graph, d, rows, step, partial);
     });
     for (int c = 0; c < d; ++c) alpha_bar[k * d + c] = static_cast<T>(sums[3 * d + c]);
@@ -286,11 +283,11 @@ void optimal_adjoint(const Csr<T, I>& graph, Isa isa, int threads, int d, int K,
       prev[c] = static_cast<T>(k > 0 ? b(k, c) * g_bar[c] : 0);
       own[c] = static_cast<T>(-g(k, c));
     }
-    engine.run(team, [&](Rows rows) {
+    engine.run([&](Rows rows) {
       engine.on_rows.mix(d, rows, p.data(), lambda, q.data(), vector(k + 1), r.data(), vector(k), lambda);
     });
     std::swap(lambda, other);
-    if (k == K - 1) engine.run(team, [&](Rows rows) {  // nothing came before: t_{k+1} is zero
+    if (k == K - 1) engine.run([&](Rows rows) {  // nothing came before: t_{k+1} is zero
       engine.on_rows.mix(d, rows, none.data(), other, nullptr, nullptr, nullptr, nullptr, lambda);
     });
     sums = advance(k, other);
@@ -304,7 +301,7 @@ void optimal_adjoint(const Csr<T, I>& graph, Isa isa, int threads, int d, int K,
     p[c] = static_cast<T>(-sums[c]);
     q[c] = b(0, c) > 0 ? static_cast<T>(std::min<double>(1 / b(0, c), std::numeric_limits<T>::max())) : T(0);
   }
-  engine.run(team, [&](Rows rows) {
+  engine.run([&](Rows rows) {
     engine.on_rows.mix(d, rows, one.data(), lambda, p.data(), vector(0), nullptr, nullptr, lambda);
     engine.on_rows.mix(d, rows, q.data(), lambda, nullptr, nullptr, nullptr, nullptr, lambda);
   });
@@ -313,10 +310,9 @@ void optimal_adjoint(const Csr<T, I>& graph, Isa isa, int threads, int d, int K,
 template <class T, class I>
 void combine(const Csr<T, I>& graph, Isa isa, int threads, int d, int K, const T* V, const T* alpha, T* z) {
   Engine<T, I> engine(graph, isa, threads, d);
-  Team team(engine.threads());
   std::vector<T> weights;
   for (int k = 0; k <= K; ++k) weights.insert(weights.end(), alpha + k * d, alpha + k * d + d);
-  engine.run(team, [&](Rows rows) {
+  engine.run([&](Rows rows) {
     engine.on_rows.combine(d, rows, V, graph.rows * d, K + 1, weights.data(), z);
   });
 }
@@ -324,15 +320,13 @@ void combine(const Csr<T, I>& graph, Isa isa, int threads, int d, int K, const T
 template <class T, class I>
 void product(const Csr<T, I>& graph, Isa isa, int threads, int d, const T* x, T* y) {
   Engine<T, I> engine(graph, isa, threads, d);
-  Team team(engine.threads());
-  engine.run(team, [&](Rows rows) { engine.on_graph.product(graph, d, rows, x, y); });
+  engine.run([&](Rows rows) { engine.on_graph.product(graph, d, rows, x, y); });
 }
 
 template <class T, class I>
 void peak(const Csr<T, I>& graph, Isa isa, int threads, int d, const T* x, double* peaks) {
   Engine<T, I> engine(graph, isa, threads, d);
-  Team team(engine.threads());
-  const auto most = engine.largest(team, d, [&](Rows rows, double* partial) {
+  const auto most = engine.largest(d, [&](Rows rows, double* partial) {
     engine.on_rows.peak(d, rows, x, partial);
   });
   std::copy(most.begin(), most.end(), peaks);

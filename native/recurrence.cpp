@@ -8,10 +8,9 @@ template <class T, class I>
 void recurrence(const Csr<T, I>& graph, Isa isa, int threads, int d, int K, const Recurrence<T>& coefficients,
                 const T* alpha, const T* x, T* h, int planes, T* z) {
   Engine<T, I> engine(graph, isa, threads, d);
-  Team team(engine.threads());
   const int64_t plane = graph.rows * d;
   const auto vector = [&](int k) { return k < 0 ? nullptr : h + (k % planes) * plane; };
-  engine.run(team, [&](Rows rows) {
+  engine.run([&](Rows rows) {
     engine.on_rows.mix(d, rows, coefficients.s, x, nullptr, nullptr, nullptr, nullptr, vector(0));
     engine.on_rows.mix(d, rows, alpha, vector(0), nullptr, nullptr, nullptr, nullptr, z);
   });
@@ -19,7 +18,7 @@ void recurrence(const Csr<T, I>& graph, Isa isa, int threads, int d, int K, cons
     const int64_t at = k * d;
     const RecurrenceStep<T> step{coefficients.a + at, coefficients.b + at, coefficients.c + at, alpha + at + d,
                                  vector(k), vector(k - 1), vector(k + 1), z};
-    engine.run(team, [&](Rows rows) { engine.on_graph.recurrence(graph, d, rows, step); });
+    engine.run([&](Rows rows) { engine.on_graph.recurrence(graph, d, rows, step); });
   }
 }
 
@@ -27,14 +26,13 @@ template <class T, class I>
 void recurrence_adjoint(const Csr<T, I>& graph, Isa isa, int threads, int d, int K, const Recurrence<T>& coefficients,
                         const T* alpha, const T* h, const T* z_bar, const RecurrenceGradient<T>& gradient, T* work) {
   Engine<T, I> engine(graph, isa, threads, d);
-  Team team(engine.threads());
   const int64_t plane = graph.rows * d;
   const auto vector = [&](int k) { return k < 0 ? nullptr : h + k * plane; };
   const std::vector<T> none(d, T(0));
   // lambda_k is written over lambda_{k+2}, so that gradient.x holds lambda_0.
   T* lambda = K % 2 ? work : gradient.x;
   T* other = K % 2 ? gradient.x : work;
-  engine.run(team, [&](Rows rows) {
+  engine.run([&](Rows rows) {
     engine.on_rows.mix(d, rows, alpha + K * d, z_bar, nullptr, nullptr, nullptr, nullptr, lambda);
     engine.on_rows.mix(d, rows, none.data(), z_bar, nullptr, nullptr, nullptr, nullptr, other);
   });
@@ -46,7 +44,7 @@ void recurrence_adjoint(const Csr<T, I>& graph, Isa isa, int threads, int d, int
     const T* c = k + 1 < K ? coefficients.c + at + d : none.data();
     const RecurrenceAdjointStep<T> step{coefficients.a + at, coefficients.b + at, c, alpha + at, z_bar,
                                         lambda, other, vector(k), vector(k - 1)};
-    const auto sums = engine.sum(team, 4 * d, [&](Rows rows, double* partial) {
+    const auto sums = engine.sum(4 * d, [&](Rows rows, double* partial) {
       engine.on_graph.recurrence_adjoint(graph, d, rows, step, partial);
     });
     narrow(&sums[0], gradient.a + at);
@@ -55,18 +53,18 @@ void recurrence_adjoint(const Csr<T, I>& graph, Isa isa, int threads, int d, int
     narrow(&sums[3 * d], gradient.alpha + at);
     std::swap(lambda, other);
   }
-  const auto with_last = engine.sum(team, d, [&](Rows rows, double* partial) {
+  const auto with_last = engine.sum(d, [&](Rows rows, double* partial) {
     engine.on_rows.dots(d, rows, z_bar, vector(K), plane, 1, partial);
   });
   narrow(with_last.data(), gradient.alpha + K * d);
-  const auto with_first = engine.sum(team, d, [&](Rows rows, double* partial) {
+  const auto with_first = engine.sum(d, [&](Rows rows, double* partial) {
     engine.on_rows.dots(d, rows, lambda, vector(0), plane, 1, partial);
   });
   for (int c = 0; c < d; ++c) {
     const T s = coefficients.s[c];
     gradient.s[c] = s != 0 ? static_cast<T>(with_first[c] / s) : T(0);
   }
-  engine.run(team, [&](Rows rows) {
+  engine.run([&](Rows rows) {
     engine.on_rows.mix(d, rows, coefficients.s, lambda, nullptr, nullptr, nullptr, nullptr, lambda);
   });
 }

@@ -7,9 +7,10 @@
 torch.Size([3, 4, 1])
 """
 
-from polybasis import bases, krylov, nn
+from polybasis import bases, data, krylov, nn, train
+from polybasis.classifier import NodeClassifier
 from polybasis.graph import Graph
 from polybasis.krylov import OptimalBasis, optimal_basis
 
 __version__ = "0.1.0"
-__all__ = ["Graph", "OptimalBasis", "bases", "krylov", "nn", "optimal_basis"]
+__all__ = ["Graph", "NodeClassifier", "OptimalBasis", "bases", "data", "krylov", "nn", "optimal_basis", "train"]

@@ -7,7 +7,7 @@ import warnings
 
 import typer
 
-from polybasis.cli import bench
+from polybasis.cli import bench, demo, train
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -15,6 +15,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Polynomial graph filters with learnable and optimal bases.",
 )
+app.command("demo")(demo.demo)
+app.command("train")(train.train)
+app.command("predict")(train.predict)
+app.command("tune")(train.tune)
+app.command("datasets")(train.datasets)
 app.command("bench")(bench.bench)
 
 
@@ -28,7 +33,7 @@ def main() -> None:
     warnings.filterwarnings("ignore", "Sparse CSR tensor support", UserWarning)
     try:
         app()
-    except (ValueError, TypeError, OSError) as error:
-        sys.exit(f"polybasis: {error}")
+    except (ValueError, TypeError, OSError, ImportError, OverflowError) as error:
+        sys.exit(f"polybasis: {' '.join(str(error).split())}")
     except KeyboardInterrupt:
         sys.exit("polybasis: interrupted")

@@ -10,7 +10,7 @@ import torch
 from polybasis.data.dataset import NodeDataset, make_dataset
 
 
-def csbm(nodes: int = 3000, features: int = 2000, degree: float = 5.0, phi: float = -0.5, seed: int = 0) -> NodeDataset:
+def csbm(nodes: int = 1000, features: int = 200, degree: float = 5.0, phi: float = -0.5, seed: int = 0) -> NodeDataset:
     r"""Two classes, a graph and features that each tell something of them (Deshpande et al., 2018), in the
     parametrisation of GPR-GNN.
 

@@ -27,7 +27,8 @@ class Config:
         lr, weight_decay: of Adam, by role of the parameters; a role that is not there has the linear layers' numbers.
         epochs: most epochs.
         patience: epochs without a better validation result after which training ends.
-        stop_on: what better means: the validation ``score`` (accuracy or ROC AUC) or the validation ``loss``.
+        stop_on: what better means: the validation ``score`` (accuracy or ROC AUC) or the validation ``loss``. Of
+            epochs with the same result the last counts.
         settings: where the numbers come from.
     """
 

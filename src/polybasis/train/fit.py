@@ -86,18 +86,18 @@ def fit(
     model = config.make_model(dataset.num_features, dataset.num_classes, dataset.graph.num_nodes)
     optimizer = config.make_optimizer(model)
     best: dict[str, Tensor] = {}
-    best_rank, best_score, best_epoch, first, before = (-float("inf"),) * 2, 0.0, -1, 0, 0.0
+    best_rank, best_score, best_epoch, first, before = -float("inf"), 0.0, -1, 0, 0.0
     if checkpoint is not None and checkpoint.exists():
         best, state = read_checkpoint(checkpoint, model, optimizer)
-        best_rank, best_score, best_epoch = tuple(state["best_rank"]), state["best_score"], state["best_epoch"]
+        best_rank, best_score, best_epoch = state["best_rank"], state["best_score"], state["best_epoch"]
         first, before = state["epoch"] + 1, state["seconds"]
     start = written = time.monotonic()
     epoch = first - 1
     for epoch in range(first, config.epochs):
         train_loss = _step(model, optimizer, dataset, split.train)
         val_score, val_loss = _validate(model, dataset, split.val)
-        rank = (val_score, -val_loss) if config.stop_on == "score" else (-val_loss, val_score)
-        if rank > best_rank:
+        rank = val_score if config.stop_on == "score" else -val_loss
+        if rank >= best_rank:  # of equal scores the later: it has been trained longer
             best_rank, best_score, best_epoch = rank, val_score, epoch
             best = {name: value.detach().clone() for name, value in model.state_dict().items()}
         if report is not None:
@@ -127,7 +127,7 @@ def _step(model: Model, optimizer: torch.optim.Optimizer, dataset: NodeDataset, 
     loss = cross_entropy(model(dataset.x, dataset.graph)[nodes], dataset.y[nodes])
     loss.backward()  # type: ignore[no-untyped-call]
     optimizer.step()
-    return float(loss)
+    return float(loss.detach())
 
 
 @torch.no_grad()

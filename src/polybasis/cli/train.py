@@ -1,0 +1,221 @@
+"""`polybasis train`, `predict`, `tune` and `datasets`."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import torch
+import typer
+from rich.table import Table
+
+from polybasis.classifier import NodeClassifier
+from polybasis.cli.display import console, results_table, summarised, training_bar
+from polybasis.data.catalogue import CATALOGUE, data_root, load, present
+from polybasis.data.dataset import edge_homophily
+from polybasis.data.own_files import read_own_graph
+from polybasis.nn.models import MODELS
+from polybasis.train.config import Config, default_config, published_config
+from polybasis.train.files import write_atomically
+from polybasis.train.runs import Run, run_splits
+from polybasis.train.tune import tune as search
+
+Model = Annotated[str, typer.Option(help=f"Model: {', '.join(MODELS)}.")]
+DataRoot = Annotated[
+    str | None, typer.Option(help="Folder of all data sets; POLYBASIS_DATA or the user's cache unless given.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="JSON on standard output.")]
+Features = Annotated[Path | None, typer.Option(help="Features: .csv, .parquet, .npy or .npz; structure alone without.")]
+Edges = Annotated[Path | None, typer.Option(help="Edges: .csv or .parquet with a header; two nodes, perhaps a weight.")]
+
+
+def _config(model: str, dataset: str | None, path: Path | None, epochs: int | None) -> Config:
+    if path is not None:
+        config = Config.from_toml(path)
+    else:
+        published = published_config(model, dataset) if dataset else None
+        config = published or default_config(model)
+    return config if epochs is None else replace(config, epochs=epochs)
+
+
+def train(
+    model: Model = "optbasisgnn",
+    dataset: Annotated[str | None, typer.Option(help="A data set by name; see `polybasis datasets`.")] = None,
+    edges: Edges = None,
+    features: Features = None,
+    labels: Annotated[Path | None, typer.Option(help="Classes: .csv or .parquet with a header; node, class.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Own graph: the folder of the trained model.")] = None,
+    config: Annotated[Path | None, typer.Option(help="A TOML file with model and settings, as `tune` writes.")] = None,
+    splits: Annotated[int, typer.Option(help="Named data set: number of splits.", min=1)] = 1,
+    protocol: Annotated[str | None, typer.Option(help="Split protocol; the data set's usual one unless given.")] = None,
+    jobs: Annotated[int, typer.Option(help="Splits at a time, in processes that share the threads.", min=1)] = 1,
+    results: Annotated[Path, typer.Option(help="Results, one JSON line a run.")] = Path("runs/train.jsonl"),
+    epochs: Annotated[int | None, typer.Option(help="Most epochs.", min=1)] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the model; split i uses seed + i.")] = 0,
+    threads: Annotated[int | None, typer.Option(help="Threads; torch's number unless given.", min=1)] = None,
+    data_root: DataRoot = None,
+    as_json: AsJson = False,
+) -> None:
+    """Train a model on a named data set, or on your own graph.
+
+    Named data sets use the settings their authors published where there are any. Finished runs are kept and not run
+    again; a run that was killed goes on from its last checkpoint.
+    """
+    if threads is not None:
+        torch.set_num_threads(threads)
+    if (dataset is None) == (edges is None):
+        raise ValueError("train wants either --dataset NAME or --edges FILE --labels FILE --out FOLDER")
+    settings = _config(model, dataset, config, epochs)
+    if edges is not None:
+        if labels is None or out is None:
+            raise ValueError("with --edges, pass --labels FILE and --out FOLDER too")
+        _train_own(settings, edges, features, labels, out, seed, as_json)
+        return
+    assert dataset is not None
+    entry = CATALOGUE.get(dataset)
+    if entry is None:
+        raise ValueError(f"there is no data set {dataset!r}; expected one of {', '.join(CATALOGUE)}")
+    runs = [Run(settings, dataset, protocol or entry.protocol, i, seed + i) for i in range(splits)]
+    with training_bar(f"{settings.model} on {dataset}") as report:
+        found = run_splits(runs, results, root=data_root, jobs=jobs, report=report, finished=_say)
+    if as_json:
+        typer.echo(json.dumps({"results": found, "summary": summarised(found)}, indent=1))
+    else:
+        console.print(results_table(found))
+        console.print(f"results in {results}")
+
+
+def _say(result: dict[str, Any]) -> None:
+    console.print(
+        f"split {result['split_seed']}: validation {result['val_accuracy']:.4f}, test {result['test_accuracy']:.4f}, "
+        f"{result['epochs']} epochs, {result['seconds']:.1f} s"
+    )
+
+
+def _train_own(
+    config: Config, edges: Path, features: Path | None, labels: Path, out: Path, seed: int, as_json: bool
+) -> None:
+    own = read_own_graph(edges, features, labels)
+    classifier = NodeClassifier(config=config, seed=seed)
+    checkpoint = out.parent / f".{out.name}.checkpoint.safetensors"
+    with training_bar(config.model) as report:
+        classifier.fit(own.graph, own.x, own.labels, report=report, checkpoint=checkpoint)
+    classifier.save(out, notes={"nodes": None if own.has_features else own.nodes})
+    said = {"val_score": classifier.val_score_, "epochs": classifier.epochs_, "nodes": len(own.nodes)}
+    if as_json:
+        typer.echo(json.dumps({"model": str(out), **said}))
+    else:
+        console.print(
+            f"{config.model} on {len(own.nodes)} nodes and {own.graph.num_edges} edges: validation accuracy "
+            f"{classifier.val_score_:.4f} after {classifier.epochs_} epochs; model in {out}"
+        )
+
+
+def predict(
+    model: Annotated[Path, typer.Argument(help="The folder of a trained model.")],
+    edges: Edges = None,
+    features: Features = None,
+    out: Annotated[Path | None, typer.Option(help="A CSV file; standard output unless given.")] = None,
+) -> None:
+    """Predict the classes of a graph's nodes: node, prediction, and a probability for each class."""
+    if edges is None:
+        raise ValueError("predict wants --edges FILE, and --features FILE where the model was trained with features")
+    classifier = NodeClassifier.load(model)
+    own = read_own_graph(edges, features)
+    expected = classifier.notes_.get("nodes")
+    if expected is not None and (own.has_features or own.nodes != expected):
+        raise ValueError(f"{model} was trained on structure alone: it can predict only the nodes it was trained on")
+    if expected is None and not own.has_features:
+        raise ValueError(f"{model} was trained with {classifier.num_features_} features: pass --features")
+    probabilities = classifier.predict_proba(own.graph, own.x)
+    table = io.StringIO()
+    writer = csv.writer(table, lineterminator="\n")
+    writer.writerow(["node", "prediction", *(f"probability {name}" for name in classifier.classes_)])
+    best = probabilities.argmax(axis=1)
+    for name, i, row in zip(own.nodes, best, probabilities, strict=True):
+        writer.writerow([name, classifier.classes_[i], *(f"{p:.6f}" for p in row)])
+    if out is None:
+        sys.stdout.write(table.getvalue())
+    else:
+        write_atomically(out, table.getvalue().encode())
+        console.print(f"{len(own.nodes)} predictions in {out}")
+
+
+def tune(
+    dataset: Annotated[str, typer.Option(help="A data set by name.")],
+    model: Model = "optbasisgnn",
+    trials: Annotated[int, typer.Option(help="Trials in the study, earlier ones included.", min=1)] = 100,
+    splits: Annotated[int, typer.Option(help="Splits that a trial's validation score is the mean of.", min=1)] = 2,
+    epochs: Annotated[int, typer.Option(help="Most epochs of a trial.", min=1)] = 500,
+    patience: Annotated[int, typer.Option(help="Epochs without a better score.", min=1)] = 100,
+    protocol: Annotated[str | None, typer.Option(help="Split protocol.")] = None,
+    study: Annotated[Path | None, typer.Option(help="Study file, which several workers may share.")] = None,
+    out: Annotated[Path | None, typer.Option(help="TOML file with the best settings, for `train --config`.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the search.")] = 0,
+    data_root: DataRoot = None,
+) -> None:
+    """Search hyperparameters on validation data; the test nodes are never looked at.
+
+    Start the command several times with the same --study to search with several workers; a search that was stopped goes
+    on.
+    """
+    if dataset not in CATALOGUE:
+        raise ValueError(f"there is no data set {dataset!r}; expected one of {', '.join(CATALOGUE)}")
+    study = study or Path("runs") / f"tune-{model}-{dataset}.log"
+    out = out or Path("runs") / f"{model}-{dataset}.toml"
+    data = load(dataset, data_root)
+    best, value = search(
+        model,
+        data,
+        protocol=protocol or CATALOGUE[dataset].protocol,
+        trials=trials,
+        splits=splits,
+        study=study,
+        seed=seed,
+        start=Config(model, epochs=epochs, patience=patience),
+        finished=lambda count, score: console.print(f"{count}/{trials} trials, best validation score {score:.4f}"),
+    )
+    published = published_config(model, dataset)
+    length = (published.epochs, published.patience) if published else (1000, 200)
+    best = replace(best, epochs=length[0], patience=length[1])
+    text = f"# Tuned on {splits} splits of {dataset}, {trials} trials, validation score {value:.4f}.\n{best.to_toml()}"
+    write_atomically(out, text.encode())
+    console.print(f"best validation score {value:.4f}; settings in {out}")
+
+
+def datasets(
+    names: Annotated[list[str] | None, typer.Argument(help="Data sets; all unless given.")] = None,
+    data_root_: Annotated[str | None, typer.Option("--data-root", help="Folder of all data sets.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the data sets: size, homophily, and whether their files are here."""
+    rows: list[dict[str, Any]] = []
+    for name in names or list(CATALOGUE):
+        if name not in CATALOGUE:
+            raise ValueError(f"there is no data set {name!r}; expected one of {', '.join(CATALOGUE)}")
+        entry = CATALOGUE[name]
+        row: dict[str, Any] = {"name": name, "splits": entry.protocol, "source": entry.source}
+        row["present"] = present(name, data_root_)
+        if row["present"]:
+            data = load(name, data_root_)
+            row |= {"nodes": data.graph.num_nodes, "edges": data.graph.num_edges, "features": data.num_features}
+            row |= {"classes": data.num_classes, "homophily": round(edge_homophily(data), 3), "metric": data.metric}
+        rows.append(row)
+    if as_json:
+        typer.echo(json.dumps(rows, indent=1))
+        return
+    table = Table("data set", title=f"Data sets in {data_root(data_root_)}")
+    for column in ("nodes", "edges", "features", "classes", "homophily"):
+        table.add_column(column, justify="right")
+    table.add_column("splits")
+    table.add_column("present, or where to get it")
+    for row in rows:
+        sizes = [f"{row[key]:,}" if key in row else "" for key in ("nodes", "edges", "features", "classes")]
+        homophily = f"{row['homophily']:.3f}" if "homophily" in row else ""
+        table.add_row(row["name"], *sizes, homophily, row["splits"], "yes" if row["present"] else row["source"])
+    console.print(table)

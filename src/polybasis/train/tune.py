@@ -1,0 +1,129 @@
+"""Hyperparameter search on validation data, with Optuna. Test nodes are never scored here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import optuna
+from optuna.storages.journal import JournalFileBackend
+
+from polybasis.data.dataset import NodeDataset
+from polybasis.data.splits import make_split
+from polybasis.nn.models import model_class
+from polybasis.train.config import Config
+from polybasis.train.fit import Progress, fit
+
+LEARNING_RATES = [0.0005, 0.001, 0.005, 0.01, 0.02, 0.03, 0.04, 0.05]
+WEIGHT_DECAYS = [1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3]
+DROPOUTS = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9]
+# What an argument of a model may be; those that are not here keep their defaults.
+ARGUMENTS: dict[str, list[Any]] = {
+    "K": [2, 4, 8, 12, 16, 20],
+    "alpha": [0.1, 0.2, 0.5, 0.9],
+    "a": [-0.5, 0.0, 0.5, 1.0, 1.5, 2.0],
+    "b": [-0.5, 0.0, 0.5, 1.0, 1.5, 2.0],
+    "scale": [0.5, 1.0, 1.5, 2.0],
+    "layers": [1, 2, 3],
+    "stacks": [1, 2, 3],
+    "powers": [2, 3, 4],
+    "theta": [0.5, 1.0, 1.5],
+    "r": [0.0, 0.3, 0.5],
+    "epsilon": [0.01, 0.05, 0.1],
+}
+
+
+def suggested(trial: optuna.Trial, model: str, start: Config) -> Config:
+    """A configuration from the paper's search space: degree, rates and decays by role, dropout rates.
+
+    The paper lists learning rates up to 0.5; its published settings are all among those here.
+    """
+    arguments = {}
+    for name in model_class(model).hyperparameters():
+        choices = DROPOUTS if "dropout" in name else ARGUMENTS.get(name)
+        if choices is not None:
+            arguments[name] = trial.suggest_categorical(name, choices)
+    roles: list[str] = list(model_class(model)(2, 2, 2, num_nodes=2).parameter_groups())
+    lr = {role: trial.suggest_categorical(f"lr.{role}", LEARNING_RATES) for role in roles}
+    decay = {role: trial.suggest_categorical(f"weight_decay.{role}", WEIGHT_DECAYS) for role in roles}
+    return replace(start, arguments=arguments, lr=lr, weight_decay=decay, settings="tuned")
+
+
+def tune(
+    model: str,
+    dataset: NodeDataset,
+    *,
+    protocol: str,
+    trials: int,
+    splits: int = 2,
+    study: Path,
+    seed: int = 0,
+    start: Config | None = None,
+    finished: Callable[[int, float], None] | None = None,
+) -> tuple[Config, float]:
+    """Searches until the study has this many finished trials; several workers may share one study.
+
+    Args:
+        model: name of the model.
+        dataset: the data set.
+        protocol, splits: how many splits the validation score of a trial is the mean of.
+        trials: finished or pruned trials in all, those of earlier calls and other workers included.
+        study: the study's file; a search that was stopped goes on from it.
+        seed: of the sampler.
+        start: epochs, patience and hidden width of all trials.
+        finished: called with the number of trials and the best score after each.
+
+    Returns:
+        The best configuration and its validation score.
+    """
+    base = start or Config(model, epochs=500, patience=100)
+    study.parent.mkdir(parents=True, exist_ok=True)
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    # A journal file is what Optuna offers for several processes without a database server.
+    storage = optuna.storages.JournalStorage(JournalFileBackend(str(study)))
+    search = optuna.create_study(
+        study_name=f"{model} on {dataset.name}",
+        storage=storage,
+        direction="maximize",
+        load_if_exists=True,
+        sampler=optuna.samplers.TPESampler(seed=seed + _count(storage, f"{model} on {dataset.name}")),
+        pruner=optuna.pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=50, interval_steps=10),
+    )
+
+    def objective(trial: optuna.Trial) -> float:
+        config = suggested(trial, model, base)
+        scores: list[float] = []
+        for number in range(splits):
+
+            def report(progress: Progress, number: int = number) -> None:
+                step = number * base.epochs + progress.epoch
+                trial.report(float(np.mean([*scores, progress.best_score])), step)
+                if trial.should_prune():
+                    raise optuna.TrialPruned
+
+            try:
+                split = make_split(dataset, protocol, number)
+                scores.append(fit(config, dataset, split, number, report=report).val_score)
+            except OverflowError as error:
+                raise optuna.TrialPruned(str(error)) from error
+        trial.set_user_attr("config", config.to_dict())
+        return float(np.mean(scores))
+
+    done = (optuna.trial.TrialState.COMPLETE, optuna.trial.TrialState.PRUNED)
+    while len(search.get_trials(deepcopy=False, states=done)) < trials:
+        search.optimize(objective, n_trials=1)
+        complete = search.get_trials(deepcopy=False, states=(optuna.trial.TrialState.COMPLETE,))
+        if finished is not None and complete:
+            finished(len(search.get_trials(deepcopy=False, states=done)), search.best_value)
+    if not search.get_trials(deepcopy=False, states=(optuna.trial.TrialState.COMPLETE,)):
+        raise ValueError(f"none of {trials} trials was finished; allow more of them")
+    return Config.from_dict(search.best_trial.user_attrs["config"]), float(search.best_value)
+
+
+def _count(storage: optuna.storages.BaseStorage, name: str) -> int:
+    """Trials so far, so that a search that goes on does not draw the same numbers again."""
+    known = {study.study_name: study for study in optuna.get_all_study_summaries(storage)}
+    return known[name].n_trials if name in known else 0

@@ -24,7 +24,7 @@ from polybasis.nn.features import Features, SparseFeatures, as_features
 from polybasis.nn.models import Model
 from polybasis.train.config import Config, default_config
 from polybasis.train.files import write_atomically
-from polybasis.train.fit import Report, fit
+from polybasis.train.fitting import Report, fit
 
 FORMAT = 1
 SHORT_NAMES = {"optbasis": "optbasisgnn", "favard": "favardgnn"}
@@ -132,7 +132,8 @@ class NodeClassifier:
 
     def predict(self, graph: Graph | None = None, X: Features | ArrayLike | None = None) -> NDArray[Any]:
         """The most probable class of every node, (N,)."""
-        return np.asarray(self.classes_[self.predict_proba(graph, X).argmax(axis=1)])
+        best = self.predict_proba(graph, X).argmax(axis=1)
+        return np.asarray(self.classes_[best])
 
     def score(self, y: ArrayLike, mask: ArrayLike | None = None) -> float:
         """Accuracy on the nodes of a mask of the graph it was trained on."""

@@ -13,6 +13,7 @@ from rich.table import Table
 
 from polybasis import bench as benchmarks
 from polybasis import native
+from polybasis.bench.epochs import SIZES as EPOCH_SIZES
 from polybasis.bench.filters import SIZES
 
 REFERENCE = Path("benchmarks/message_passing.py")
@@ -58,13 +59,19 @@ def bench(
         with console.status(f"{name}-sized graph"):
             rows += benchmarks.bench_filters(name, channels=channels, K=K, repeats=repeats, reference=reference)
     console.print(_filters_table(rows))
+    epochs: list[dict[str, Any]] = []
+    for name in EPOCH_SIZES if not size else [name for name in EPOCH_SIZES if name in size]:
+        with console.status(f"a training epoch, {name}-sized"):
+            epochs += benchmarks.bench_epochs(name, repeats=repeats, reference=reference)
+    if epochs:
+        console.print(_epochs_table(epochs))
     slopes: list[dict[str, Any]] = []
     if growth:
         with console.status("growth with K, d and E"):
             slopes = benchmarks.bench_growth()
         console.print(_growth_table(slopes))
     if as_json:
-        typer.echo(json.dumps({"machine": machine, "filters": rows, "growth": slopes}, indent=1))
+        typer.echo(json.dumps({"machine": machine, "filters": rows, "epochs": epochs, "growth": slopes}, indent=1))
 
 
 def _filters_table(rows: list[dict[str, Any]]) -> Table:
@@ -77,6 +84,13 @@ def _filters_table(rows: list[dict[str, Any]]) -> Table:
         table.add_row(
             row["graph"], row["contender"], f"{row['forward']:.4f}", f"{row['forward_ratio']:.2f}", *step, peak
         )
+    return table
+
+
+def _epochs_table(rows: list[dict[str, Any]]) -> Table:
+    table = Table("data", "contender", "K", "seconds an epoch", "times", title="Training epochs of OptBasisGNN")
+    for row in rows:
+        table.add_row(row["data"], row["contender"], str(row["K"]), f"{row['seconds']:.4f}", f"{row['times']:.1f}")
     return table
 
 

@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from polybasis.train.fit import Progress as Epoch
-from polybasis.train.fit import Report
+from polybasis.train.fitting import Progress as Epoch
+from polybasis.train.fitting import Report
 from polybasis.train.runs import Result, summary
 
 console = Console(stderr=True)

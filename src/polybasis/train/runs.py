@@ -22,7 +22,7 @@ from polybasis.data.catalogue import load
 from polybasis.data.dataset import NodeDataset
 from polybasis.data.splits import make_split
 from polybasis.train.config import Config
-from polybasis.train.fit import Report, fit
+from polybasis.train.fitting import Report, fit
 
 Result = dict[str, Any]
 

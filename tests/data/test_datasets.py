@@ -1,0 +1,192 @@
+"""Data sets: the published file formats on small files made here, real files where they are, clear errors elsewhere."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.io
+import torch
+
+import polybasis as pb
+from polybasis.data import published_files
+from polybasis.data.catalogue import CATALOGUE, data_root, load
+from polybasis.nn.features import SparseFeatures, as_dense
+
+PROMISED = [
+    "chameleon",
+    "squirrel",
+    "actor",
+    "cora",
+    "citeseer",
+    "pubmed",
+    "texas",
+    "cornell",
+    "wisconsin",
+    "chameleon-filtered",
+    "squirrel-filtered",
+    "roman-empire",
+    "amazon-ratings",
+    "minesweeper",
+    "tolokers",
+    "questions",
+    "penn94",
+    "reed98",
+    "amherst41",
+    "cornell5",
+    "johnshopkins55",
+    "genius",
+    "twitch-gamers",
+    "pokec",
+    "wiki",
+    "arxiv-year",
+    "ogbn-arxiv",
+    "ogbn-products",
+    "ogbn-papers100M",
+    "csbm",
+]
+
+
+def test_catalogue_has_every_set() -> None:
+    assert sorted(CATALOGUE) == sorted(PROMISED)
+
+
+def test_root(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("POLYBASIS_DATA", str(tmp_path))
+    assert data_root() == tmp_path
+    assert data_root("elsewhere") == Path("elsewhere")
+    monkeypatch.delenv("POLYBASIS_DATA")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert data_root() == tmp_path / "cache" / "polybasis"
+
+
+@pytest.mark.parametrize("name", ["squirrel-filtered", "twitch-gamers", "pokec", "wiki"])
+def test_a_missing_set_names_file_folder_and_source(name: str, tmp_path: Path) -> None:
+    with pytest.raises(
+        FileNotFoundError, match=rf"{name} is not there: expected .* in .*; get it from github"
+    ) as raised:
+        load(name, tmp_path)
+    assert str(tmp_path / CATALOGUE[name].folder) in str(raised.value)
+
+
+def test_unknown_name() -> None:
+    with pytest.raises(ValueError, match="there is no data set 'cameleon'; expected one of chameleon"):
+        load("cameleon")
+
+
+# ---- published formats ---------------------------------------------------------------------------------------------
+
+
+def test_filtered_wikipedia(tmp_path: Path) -> None:
+    masks = np.zeros((10, 6), dtype=bool)
+    masks[:, :2] = True
+    folder = tmp_path / "heterophilous_filtered"
+    folder.mkdir()
+    np.savez(
+        folder / "squirrel_filtered.npz",
+        node_features=np.eye(6, 8, dtype=np.float32) * 2,
+        node_labels=np.array([0, 1, 2, 0, 1, 2]),
+        edges=np.array([[0, 1], [1, 2], [4, 5]]),
+        train_masks=masks,
+        val_masks=np.roll(masks, 2, axis=1),
+        test_masks=np.roll(masks, 4, axis=1),
+    )
+    data = load("squirrel-filtered", tmp_path)
+    assert data.graph.num_edges == 3
+    assert len(data.fixed_splits) == 10
+    assert data.fixed_splits[0][1].nonzero()[:, 0].tolist() == [2, 3]
+    assert torch.equal(as_dense(data.x), torch.eye(6, 8))  # rows sum to one
+
+
+def test_twitch_gamers(tmp_path: Path) -> None:
+    folder = tmp_path / "linkx/twitch-gamers/raw"
+    folder.mkdir(parents=True)
+    header = "views,mature,life_time,created_at,updated_at,numeric_id,dead_account,language,affiliate\n"
+    rows = ["5,1,100,2016-02-16,2018-10-12,1,0,EN,1", "7,0,300,2017-02-16,2018-10-12,0,0,DE,0",
+            "9,1,200,2018-02-16,2018-10-11,2,1,EN,0"]  # fmt: skip
+    (folder / "twitch-gamer_feat.csv").write_text(header + "\n".join(rows) + "\n")
+    (folder / "twitch-gamer_edges.csv").write_text("numeric_id_1,numeric_id_2\n0,1\n1,2\n2,1\n")
+    data = load("twitch-gamers", tmp_path)
+    assert data.y.tolist() == [0, 1, 1]  # in the order of the ids
+    assert data.graph.num_edges == 2
+    x = as_dense(data.x)
+    assert x.shape == (3, 7)
+    torch.testing.assert_close(x.mean(0), torch.zeros(7), atol=1e-6, rtol=0)
+    assert x[0, 1] > x[2, 1] > x[1, 1]  # life_time 300, 200, 100
+
+
+def test_pokec(tmp_path: Path) -> None:
+    folder = tmp_path / "linkx/pokec/raw"
+    folder.mkdir(parents=True)
+    content = {"edge_index": np.array([[0, 1], [1, 2]]), "node_feat": np.ones((3, 2)), "label": np.array([[0, 1, -1]])}
+    scipy.io.savemat(folder / "pokec.mat", content)
+    data = load("pokec", tmp_path)
+    assert data.y.tolist() == [0, 1, -1]
+    assert data.labelled.tolist() == [0, 1]
+    assert data.num_classes == 2
+
+
+def test_wiki(tmp_path: Path) -> None:
+    folder = tmp_path / "linkx/wiki/raw"
+    folder.mkdir(parents=True)
+    torch.save(torch.tensor([[0, 1], [1, 2], [2, 3]]), folder / "wiki_edges2M.pt")
+    torch.save(torch.rand(4, 3), folder / "wiki_features2M.pt")
+    torch.save(torch.tensor([0, 4, 1, 2]), folder / "wiki_views2M.pt")
+    data = load("wiki", tmp_path)
+    assert (data.graph.num_nodes, data.graph.num_edges, data.num_classes) == (4, 3, 5)
+
+
+def test_labels_by_quantiles() -> None:
+    years = torch.tensor([2010, 2011, 2011, 2012, 2013, 2014, 2015, 2016, 2017, 2018])
+    label = published_files.by_quantiles(years, 5)
+    assert label.min() == 0
+    assert label.max() == 4
+    assert (label.diff() >= 0).all()
+    assert label[1] == label[2]
+
+
+def test_csbm_is_heterophilous_seeded_and_of_the_right_degree() -> None:
+    data, again, other = pb.data.csbm(seed=1), pb.data.csbm(seed=1), pb.data.csbm(seed=2)
+    assert torch.equal(data.graph.indices, again.graph.indices)
+    assert torch.equal(as_dense(data.x), as_dense(again.x))
+    assert not torch.equal(data.y, other.y)
+    assert pb.data.edge_homophily(data) < 0.3
+    assert pb.data.edge_homophily(pb.data.csbm(phi=0.5)) > 0.7
+    assert 2 * data.graph.num_edges / data.graph.num_nodes == pytest.approx(5, rel=0.1)
+    with pytest.raises(ValueError, match="phi is 2"):
+        pb.data.csbm(phi=2)
+
+
+# ---- the real thing ------------------------------------------------------------------------------------------------
+
+REAL = {
+    "chameleon": ("wikipedia/chameleon", 2277, 31371, 2325, 5),
+    "actor": ("actor", 7600, 26659, 932, 5),
+    "citeseer": ("planetoid/CiteSeer", 3327, 4552, 3703, 6),
+    "texas": ("webkb/texas", 183, 279, 1703, 5),
+    "tolokers": ("heterophilous/tolokers", 11758, 519000, 10, 2),
+    "chameleon-filtered": ("heterophilous_filtered", 890, 8854, 2325, 5),
+    "johnshopkins55": ("linkx/johnshopkins55", 5180, 186586, 2406, 2),
+}
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_real_files(name: str, data_root: Path, tmp_path: Path) -> None:
+    folder, nodes, edges, features, classes = REAL[name]
+    if not (data_root / folder).is_dir():
+        pytest.skip(f"{folder} is not in the data folder")
+    shutil.copytree(data_root / folder, tmp_path / folder)
+    data = load(name, tmp_path)
+    assert (data.graph.num_nodes, data.graph.num_edges) == (nodes, edges)
+    assert (data.num_features, data.num_classes) == (features, classes)
+    if name in ("chameleon", "actor", "citeseer"):
+        assert isinstance(data.x, SparseFeatures)
+    if name in ("chameleon", "actor"):  # row-normalised; a node without words stays zero
+        sums = as_dense(data.x).sum(1)
+        assert ((sums - 1).abs() < 1e-5).logical_or(sums == 0).all()
+    split = pb.data.make_split(data, CATALOGUE[name].protocol, 0)
+    assert all(len(part) > 0 for part in split)
+    if name == "johnshopkins55":
+        assert int((data.y < 0).sum()) == 418

@@ -1,0 +1,68 @@
+"""Sparse features are the same matrix, to the last operation."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from polybasis.nn import features
+from polybasis.nn.features import FeatureLinear, SparseFeatures, as_features
+
+
+def bag_of_words(nodes: int = 60, words: int = 100) -> torch.Tensor:
+    return (torch.rand(nodes, words) < 0.05).float() * torch.rand(nodes, words)
+
+
+def test_linear_layer_and_its_gradient() -> None:
+    x = bag_of_words()
+    sparse = as_features(x)
+    assert isinstance(sparse, SparseFeatures)
+    layer = FeatureLinear(100, 7)
+    grads = []
+    for features_ in (x, sparse):
+        layer.zero_grad()
+        out = layer(features_)
+        out.square().sum().backward()
+        assert layer.weight.grad is not None
+        assert layer.bias.grad is not None
+        grads.append((out.detach(), layer.weight.grad.clone(), layer.bias.grad.clone()))
+    for dense, other in zip(*grads, strict=True):
+        torch.testing.assert_close(other, dense)
+
+
+def test_dropout_has_the_distribution_of_dense_dropout() -> None:
+    """Nonzeros are kept with probability 1-p and divided by it; zeros stay zeros; evaluation changes nothing."""
+    sparse = as_features(torch.ones(400, 500) * (torch.rand(400, 500) < 0.1))
+    assert isinstance(sparse, SparseFeatures)
+    dropped = features.dropout(sparse, 0.3, training=True)
+    assert isinstance(dropped, SparseFeatures)
+    kept = dropped.values[dropped.values != 0]
+    torch.testing.assert_close(kept, torch.full_like(kept, 1 / 0.7))
+    count = len(sparse.values)
+    assert abs(len(kept) / count - 0.7) < 5 * (0.21 / count) ** 0.5
+    torch.testing.assert_close(dropped.transposed().to_dense().T, dropped.to_dense())
+    assert features.dropout(sparse, 0.3, training=False) is sparse
+
+
+def test_dense_where_that_is_faster() -> None:
+    assert isinstance(as_features(torch.rand(50, 100)), torch.Tensor)
+    assert isinstance(as_features(torch.zeros(50, 10)), torch.Tensor)
+
+
+def test_rows_and_repr() -> None:
+    x = bag_of_words()
+    sparse = as_features(x)
+    assert isinstance(sparse, SparseFeatures)
+    rows = torch.tensor([3, 1, 40])
+    assert torch.equal(sparse[rows].to_dense(), x[rows])
+    assert repr(sparse) == f"SparseFeatures(shape=(60, 100), nonzeros={int((x != 0).sum())})"
+    assert len(sparse) == 60
+
+
+@pytest.mark.parametrize("p", [0.0, 0.5])
+def test_gradient_passes_through_dropout(p: float) -> None:
+    sparse = as_features(bag_of_words())
+    layer = FeatureLinear(100, 3)
+    layer(features.dropout(sparse, p, training=True)).sum().backward()
+    assert layer.weight.grad is not None
+    assert torch.isfinite(layer.weight.grad).all()

@@ -1,0 +1,188 @@
+"""Every model of the tables by one contract, and the layers on the engine against PyTorch Geometric's own."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+import torch_geometric.nn as pyg
+from conftest import random_graph
+from torch.nn.functional import cross_entropy
+
+import polybasis as pb
+from polybasis.bases import ChebyshevInterpolation
+from polybasis.nn.features import as_dense
+from polybasis.nn.models import MODELS, model_class
+from polybasis.nn.models.arma import ARMALayer
+from polybasis.nn.models.chebnet import ChebLayer
+from polybasis.nn.models.decoupled import APPNP, GPRGNN, ChebNetII
+from polybasis.nn.models.gcn import GCNLayer
+from polybasis.nn.models.jacobiconv import JacobiConv
+from polybasis.nn.models.propagated import GBP, NDLS, SIGN
+
+DATA = pb.data.csbm(nodes=120, features=80, seed=3)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_contract(name: str) -> None:
+    """The loss falls, every parameter gets a finite gradient and is in one group, a reset gives a fresh start."""
+    torch.manual_seed(1)
+    model = MODELS[name](80, 16, 2, num_nodes=120)
+    x, graph, y = DATA.x, DATA.graph, DATA.y
+    start = copy.deepcopy(model.state_dict())
+    optimizer = torch.optim.Adam([{"params": group} for group in model.parameter_groups().values()], lr=0.02)
+    model.eval()
+    with torch.no_grad():
+        before = cross_entropy(model(x, graph), y)
+    for _ in range(20):
+        model.train()
+        optimizer.zero_grad()
+        cross_entropy(model(x, graph), y).backward()
+        for parameter_name, parameter in model.named_parameters():
+            if parameter.requires_grad:
+                assert parameter.grad is not None, parameter_name
+                assert torch.isfinite(parameter.grad).all(), parameter_name
+        optimizer.step()
+    model.eval()
+    with torch.no_grad():
+        logits = model(x, graph)
+    assert logits.shape == (120, 2)
+    assert cross_entropy(logits, y) < before
+    grouped = [id(p) for group in model.parameter_groups().values() for p in group]
+    assert sorted(grouped) == sorted(id(p) for p in model.parameters() if p.requires_grad)
+    assert repr(model).startswith(type(model).__name__ + "(80")
+
+    model.reset_parameters()
+    changed = [key for key, value in model.state_dict().items() if not torch.isfinite(value).all()]
+    assert not changed
+    assert model.state_dict().keys() == start.keys()
+    fresh = MODELS[name](80, 16, 2, num_nodes=120)
+    assert {k: v.shape for k, v in fresh.state_dict().items()} == {k: v.shape for k, v in start.items()}
+
+
+def test_roles() -> None:
+    assert set(MODELS["favardgnn"](4, 4, 2).parameter_groups()) == {"linear", "coefficients", "recurrence"}
+    assert set(MODELS["optbasisgnn"](4, 4, 2).parameter_groups()) == {"linear", "coefficients"}
+    assert set(MODELS["appnp"](4, 4, 2).parameter_groups()) == {"linear"}
+
+
+def test_repr() -> None:
+    assert repr(pb.nn.OptBasisGNN(10, 8, 3, K=5)) == "OptBasisGNN(10, 8, 3, K=5)"
+    assert repr(JacobiConv(10, 8, 3, K=5, a=0.5, b=1)) == "JacobiConv(10, 3, K=5, basis=Jacobi(0.5, 1))"
+
+
+def test_unknown_model() -> None:
+    with pytest.raises(ValueError, match="there is no model 'gat'; expected one of mlp, gcn"):
+        model_class("gat")
+
+
+@pytest.mark.parametrize("name", ["link", "linkx"])
+def test_models_with_a_weight_for_each_node_want_their_number(name: str) -> None:
+    with pytest.raises(ValueError, match="pass num_nodes"):
+        MODELS[name](4, 4, 2)
+
+
+# ---- against PyTorch Geometric -------------------------------------------------------------------------------------
+
+GRAPH = random_graph(40, 150)
+EDGES = GRAPH.edge_index()
+
+
+def test_gcn_layer_is_gcnconv() -> None:
+    ours, theirs = GCNLayer(6, 5), pyg.GCNConv(6, 5)
+    theirs.lin.weight.data, theirs.bias.data = ours.weight.data, torch.randn(5)
+    ours.bias.data = theirs.bias.data
+    x = torch.randn(40, 6)
+    torch.testing.assert_close(ours.propagate(x, GRAPH), theirs(x, EDGES), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("K", [0, 1, 2, 5])
+def test_cheb_layer_is_chebconv(K: int) -> None:
+    ours, theirs = ChebLayer(6, 5, K), pyg.ChebConv(6, 5, K + 1)
+    for lin, block in zip(theirs.lins, ours.lin.weight.chunk(K + 1), strict=True):
+        lin.weight.data = block.data
+    x = torch.randn(40, 6)
+    torch.testing.assert_close(ours(x, GRAPH), theirs(x, EDGES, lambda_max=2.0), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("stacks", "layers"), [(1, 1), (3, 1), (2, 3)])
+def test_arma_layer_is_armaconv(stacks: int, layers: int) -> None:
+    ours = ARMALayer(6, 5, stacks, layers, drop=0.0, act=True)
+    theirs = pyg.ARMAConv(6, 5, num_stacks=stacks, num_layers=layers, act=torch.nn.ReLU())
+    x = torch.randn(40, 6)
+    theirs(x, EDGES)
+    with torch.no_grad():
+        theirs.init_weight.copy_(torch.stack([block.T for block in ours.init.weight.chunk(stacks)]))
+        for t, root in enumerate(ours.roots):
+            root.bias.normal_()
+            theirs.root_weight[t].copy_(torch.stack([block.T for block in root.weight.chunk(stacks)]))
+            theirs.bias[t].copy_(root.bias.view(stacks, 1, 5))
+        for t, weight in enumerate(ours.weights):
+            theirs.weight[t].copy_(weight)
+    torch.testing.assert_close(ours(x, GRAPH), theirs(x, EDGES), rtol=1e-4, atol=1e-5)
+
+
+def test_appnp_is_pygs() -> None:
+    model = APPNP(80, 8, 2, K=6, alpha=0.2).eval()
+    x = as_dense(DATA.x)
+    scores = model.last(model.first(x).relu())
+    expected = pyg.APPNP(K=6, alpha=0.2)(scores, DATA.graph.edge_index())
+    torch.testing.assert_close(model(DATA.x, DATA.graph), expected, rtol=1e-4, atol=1e-5)
+
+
+# ---- the papers' own formulas --------------------------------------------------------------------------------------
+
+
+def test_gpr_gnn_starts_as_appnp() -> None:
+    gpr, appnp = GPRGNN(80, 8, 2, K=6, alpha=0.3).eval(), APPNP(80, 8, 2, K=6, alpha=0.3).eval()
+    gpr.load_state_dict(appnp.state_dict())
+    torch.testing.assert_close(gpr(DATA.x, DATA.graph), appnp(DATA.x, DATA.graph))
+
+
+def test_chebnetii_has_its_parameters_as_response_at_the_points() -> None:
+    K = 5
+    model = ChebNetII(80, 8, 2, K=K)
+    targets = torch.rand(K + 1)
+    model.conv.alpha.data = targets.unsqueeze(-1)
+    points = ChebyshevInterpolation().points(K)
+    values = model.conv.coefficients()[:, 0].double() @ model.conv.basis.evaluate(points, K)
+    torch.testing.assert_close(values.float(), targets)
+
+
+def test_jacobiconv_decomposes_its_coefficients() -> None:
+    model = JacobiConv(80, 8, 3, K=4, scale=2.0)
+    eta = model.conv.eta.detach()
+    torch.testing.assert_close(eta, torch.full((4,), 0.5))
+    expected = torch.tensor([(2 * torch.tanh(torch.tensor(0.5)).item()) ** k for k in range(5)])
+    torch.testing.assert_close(model.conv.coefficients()[:, 1].detach(), expected)
+
+
+def test_propagation_of_sign_gbp_and_ndls() -> None:
+    graph, x = random_graph(30, 120), torch.rand(30, 4)
+    looped = graph.with_self_loops()
+    P = looped.matrix(torch.float32).to_dense()
+    sign = SIGN(4, 8, 2, K=2)
+    torch.testing.assert_close(sign.propagated(x, looped), torch.stack([x, P @ x, P @ P @ x]))
+
+    gbp = GBP(4, 8, 2, K=3, alpha=0.2, r=0.0)
+    walk = looped.adjacency().toarray()
+    walk = torch.from_numpy(walk / walk.sum(1, keepdims=True)).float()  # r = 0: D^-1 A
+    expected = sum(0.2 * 0.8**k * torch.linalg.matrix_power(walk, k) @ x for k in range(4))
+    torch.testing.assert_close(gbp.propagated(x, looped), expected)
+
+    torch.testing.assert_close(looped.stationary(x), torch.linalg.matrix_power(P.double(), 400).float() @ x)
+    all_steps = NDLS(4, 8, 2, K=5, epsilon=0.0).propagated(x, looped)
+    torch.testing.assert_close(all_steps, sum(torch.linalg.matrix_power(P, k) @ x for k in range(6)) / 6)
+    none = NDLS(4, 8, 2, K=5, epsilon=10.0).propagated(x, looped)
+    torch.testing.assert_close(none, x)
+
+
+def test_propagated_features_are_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = GBP(80, 8, 2).eval()
+    calls = []
+    original = model.propagated
+    monkeypatch.setattr(model, "propagated", lambda *a: (calls.append(1), original(*a))[1])
+    model(DATA.x, DATA.graph)
+    model(DATA.x, DATA.graph)
+    assert len(calls) == 1

@@ -1,0 +1,238 @@
+"""Configurations, the fit loop, checkpoints, results that survive a kill, tuning."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import polybasis as pb
+from polybasis.data.splits import make_split
+from polybasis.train.config import Config, default_config, published_config
+from polybasis.train.fitting import Progress, fit
+from polybasis.train.metrics import score
+from polybasis.train.runs import Run, append_result, read_results, run_splits, summary
+from polybasis.train.tune import tune
+
+DATA = pb.data.csbm(nodes=150, features=40, seed=2)
+SPLIT = make_split(DATA, "per-class", 0)
+
+
+def quick(model: str = "optbasisgnn", epochs: int = 25, **arguments: object) -> Config:
+    return Config(model, hidden=8, epochs=epochs, patience=epochs, arguments=arguments)
+
+
+# ---- configurations ------------------------------------------------------------------------------------------------
+
+
+def test_toml_round_trip(tmp_path: Path) -> None:
+    config = published_config("favardgnn", "chameleon")
+    assert config is not None
+    assert config.arguments["K"] == 20
+    assert config.lr["recurrence"] == 0.02
+    path = tmp_path / "config.toml"
+    path.write_text(config.to_toml())
+    assert Config.from_toml(path) == config
+
+
+def test_published_settings_are_all_valid_and_rare_ones_absent() -> None:
+    for model in ("favardgnn", "optbasisgnn", "gpr-gnn", "bernnet", "chebnetii", "jacobiconv"):
+        for dataset in ("chameleon", "squirrel", "actor"):
+            config = published_config(model, dataset)
+            assert config is not None
+            config.make_model(5, 3, 7)
+    assert published_config("mlp", "chameleon") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('model = "optbasisgnn"\nlearning_rate = 1', "there is no setting 'learning_rate'"),
+        ("hidden = 3", "there is no model"),
+        ('model = "optbasis"', "there is no model 'optbasis'"),
+        ('model = "mlp"\narguments = { K = 3 }', "mlp has no argument 'K'"),
+        ('model = "mlp"\nlr = { linear = -1 }', "lr.linear is -1"),
+        ('model = "mlp"\nlr = { all = 1 }', "lr has the role 'all'"),
+        ('model = "mlp"\nstop_on = "auc"', "stop_on is 'auc'"),
+        ('model = "mlp"\nepochs = 0', "epochs is 0"),
+        ("model = ", "Invalid value"),
+    ],
+)
+def test_wrong_configurations(text: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=message) as raised:
+        Config.from_toml(path)
+    assert str(path) in str(raised.value)
+
+
+def test_roles_have_their_own_rates() -> None:
+    config = Config("favardgnn", lr={"linear": 0.1, "recurrence": 0.3}, weight_decay={"linear": 0.0})
+    optimizer = config.make_optimizer(config.make_model(4, 2, 5))
+    assert [group["lr"] for group in optimizer.param_groups] == [0.1, 0.1, 0.3]
+
+
+# ---- the fit loop --------------------------------------------------------------------------------------------------
+
+
+def test_learns_and_is_the_same_for_the_same_seed() -> None:
+    first, again, other = (fit(quick(), DATA, SPLIT, seed) for seed in (1, 1, 2))
+    assert first.val_score > 0.6
+    for name, value in first.model.state_dict().items():
+        assert torch.equal(value, again.model.state_dict()[name])
+    assert any(not torch.equal(v, other.model.state_dict()[k]) for k, v in first.model.state_dict().items())
+
+
+def test_best_epoch_is_restored_and_patience_ends_training() -> None:
+    seen: list[Progress] = []
+    config = Config("optbasisgnn", hidden=8, epochs=200, patience=10)
+    trained = fit(config, DATA, SPLIT, 0, report=seen.append)
+    best = max(seen, key=lambda progress: (progress.val_score, progress.epoch))
+    assert trained.val_score == best.val_score
+    assert trained.epochs == len(seen) == best.epoch + 11
+    with torch.no_grad():
+        logits = trained.model(DATA.x, DATA.graph)[SPLIT.val]
+    assert score("accuracy", logits, DATA.y[SPLIT.val]) == trained.val_score
+
+
+def test_test_labels_do_not_matter_to_training() -> None:
+    y = DATA.y.clone()
+    y[SPLIT.test] = 1 - y[SPLIT.test]
+    lied = pb.data.NodeDataset("csbm", DATA.graph, DATA.x, y)
+    honest, other = fit(quick(), DATA, SPLIT, 0), fit(quick(), lied, SPLIT, 0)
+    for name, value in honest.model.state_dict().items():
+        assert torch.equal(value, other.model.state_dict()[name])
+
+
+@pytest.mark.parametrize("model", ["optbasisgnn", "favardgnn", "gpr-gnn"])
+def test_an_interrupted_training_ends_at_the_same_weights(
+    model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("polybasis.train.fitting.CHECKPOINT_SECONDS", 0.0)
+    place = tmp_path / "state.safetensors"
+
+    class KilledError(Exception):
+        pass
+
+    def kill(progress: Progress) -> None:
+        if progress.epoch == 12:
+            raise KilledError
+
+    with pytest.raises(KilledError):
+        fit(quick(model), DATA, SPLIT, 3, report=kill, checkpoint=place)
+    assert place.exists()
+    resumed = fit(quick(model), DATA, SPLIT, 3, checkpoint=place)
+    whole = fit(quick(model), DATA, SPLIT, 3)
+    assert not place.exists()
+    assert resumed.epochs == whole.epochs
+    assert resumed.val_score == whole.val_score
+    for name, value in whole.model.state_dict().items():
+        assert torch.equal(value, resumed.model.state_dict()[name])
+
+
+def test_a_foreign_checkpoint_is_refused(tmp_path: Path) -> None:
+    place = tmp_path / "state.safetensors"
+    place.write_bytes(b"something else")
+    with pytest.raises(ValueError, match="not a checkpoint of polybasis"):
+        fit(quick(), DATA, SPLIT, 0, checkpoint=place)
+
+
+def test_no_training_nodes() -> None:
+    empty = SPLIT._replace(train=SPLIT.train[:0])
+    with pytest.raises(ValueError, match="has no training nodes"):
+        fit(quick(), DATA, empty, 0)
+
+
+def test_scores_are_sklearns() -> None:
+    metrics = pytest.importorskip("sklearn.metrics", reason="scikit-learn is the oracle of this test")
+    logits, y = torch.randn(60, 2), torch.randint(0, 2, (60,))
+    assert score("accuracy", logits, y) == pytest.approx(metrics.accuracy_score(y, logits.argmax(1)))
+    assert score("roc-auc", logits, y) == pytest.approx(metrics.roc_auc_score(y, logits.softmax(1)[:, 1]))
+
+
+# ---- runs and results ----------------------------------------------------------------------------------------------
+
+
+def made_up_runs(count: int) -> list[Run]:
+    return [Run(quick(epochs=3), "csbm", "per-class", i, i) for i in range(count)]
+
+
+def test_results_are_appended_and_not_run_again(tmp_path: Path) -> None:
+    place = tmp_path / "results.jsonl"
+    first = run_splits(made_up_runs(2), place)
+    assert len(read_results(place)) == 2
+    said = []
+    second = run_splits(made_up_runs(3), place, finished=said.append)
+    assert second[:2] == first
+    assert [result["split_seed"] for result in said] == [2]
+    for field in ("model", "dataset", "settings", "split_seed", "model_seed", "config", "val_accuracy", "versions"):
+        assert field in second[0]
+    assert 0 <= second[0]["test_accuracy"] <= 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["results.jsonl"]
+
+
+def test_two_processes_give_the_results_of_one(tmp_path: Path) -> None:
+    one = run_splits(made_up_runs(2), tmp_path / "one.jsonl")
+    two = run_splits(made_up_runs(2), tmp_path / "two.jsonl", jobs=2)
+    for a, b in zip(one, two, strict=True):
+        assert a["val_accuracy"] == pytest.approx(b["val_accuracy"], abs=0.02)
+        assert b["threads"] == max(1, torch.get_num_threads() // 2)
+
+
+def test_a_torn_line_is_skipped_and_closed(tmp_path: Path) -> None:
+    place = tmp_path / "results.jsonl"
+    append_result(place, {"key": "a"})
+    with place.open("a") as file:
+        file.write('{"key": "b", "val')
+    assert [result["key"] for result in read_results(place)] == ["a"]
+    append_result(place, {"key": "c"})
+    assert [result["key"] for result in read_results(place)] == ["a", "c"]
+    assert json.loads(place.read_text().splitlines()[-1]) == {"key": "c"}
+
+
+def test_keys_tell_runs_apart() -> None:
+    keys = {
+        Run(config, dataset, "per-class", split, seed).key()
+        for config in (quick(), quick(epochs=9), quick(K=3))
+        for dataset in ("csbm", "cora")
+        for split in (0, 1)
+        for seed in (0, 1)
+    }
+    assert len(keys) == 24
+    assert made_up_runs(1)[0].key() == made_up_runs(1)[0].key()
+
+
+def test_summary_is_students() -> None:
+    values = [1.0, 2.0, 4.0, 5.0]
+    numbers = summary(values)
+    assert numbers["mean"] == 3
+    assert numbers["std"] == pytest.approx(np.std(values, ddof=1))
+    assert numbers["ci95"] == pytest.approx(3.182446 * numbers["std"] / 2)
+    assert summary([1.0])["ci95"] == 0
+    assert read_results(Path("nowhere")) == []
+
+
+# ---- tuning --------------------------------------------------------------------------------------------------------
+
+
+def test_tuning_goes_on_from_its_study(tmp_path: Path) -> None:
+    study = tmp_path / "study.log"
+    start = Config("favardgnn", epochs=4, patience=4)
+    counts: list[int] = []
+
+    def search(trials: int) -> tuple[Config, float]:
+        return tune(
+            "favardgnn", DATA, protocol="per-class", trials=trials, splits=1, study=study, start=start,
+            finished=lambda count, _: counts.append(count),
+        )  # fmt: skip
+
+    search(2)
+    best, value = search(3)
+    assert counts == [1, 2, 3]
+    assert best.settings == "tuned"
+    assert set(best.lr) == {"linear", "coefficients", "recurrence"}
+    assert 0.3 < value <= 1
+    assert default_config("favardgnn").arguments == {}

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from polybasis.nn import features
+from polybasis.nn.dropout import dropout
 from polybasis.nn.features import FeatureLinear, SparseFeatures, as_features
 
 
@@ -42,6 +43,25 @@ def test_dropout_has_the_distribution_of_dense_dropout() -> None:
     assert abs(len(kept) / count - 0.7) < 5 * (0.21 / count) ** 0.5
     torch.testing.assert_close(dropped.transposed().to_dense().T, dropped.to_dense())
     assert features.dropout(sparse, 0.3, training=False) is sparse
+
+
+def test_dropout_of_dense_signals() -> None:
+    """The distribution, the gradient, and torch's seed and random state as the only ones there are."""
+    x = torch.ones(300, 100, requires_grad=True)
+    torch.manual_seed(4)
+    state = torch.get_rng_state()
+    dropped = dropout(x, 0.3, training=True)
+    kept = dropped != 0
+    torch.testing.assert_close(dropped[kept], torch.full_like(dropped[kept], 1 / 0.7))
+    assert abs(float(kept.float().mean()) - 0.7) < 5 * (0.21 / x.numel()) ** 0.5
+    dropped.sum().backward()
+    assert torch.equal(x.grad, dropped.detach())
+    second = dropout(x, 0.3, training=True)
+    assert not torch.equal(second, dropped)
+    torch.set_rng_state(state)
+    assert torch.equal(dropout(x, 0.3, training=True), dropped)
+    assert dropout(x, 0.3, training=False) is x
+    assert torch.equal(dropout(x, 1.0, training=True), torch.zeros_like(x))
 
 
 def test_dense_where_that_is_faster() -> None:

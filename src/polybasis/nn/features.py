@@ -14,6 +14,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from polybasis.nn.dropout import dropout as drop
+
 DENSEST = 0.2  # share of nonzeros up to which sparse is faster
 
 
@@ -85,8 +87,8 @@ def as_dense(x: Features) -> Tensor:
 def dropout(x: Features, p: float, training: bool) -> Features:
     """Dropout of features: each entry becomes 0 with probability p, the others are divided by 1 - p."""
     if isinstance(x, SparseFeatures):
-        return x.with_values(torch.nn.functional.dropout(x.values, p, training)) if training and p > 0 else x
-    return torch.nn.functional.dropout(x, p, training)
+        return x.with_values(drop(x.values, p, training)) if training and p > 0 else x
+    return drop(x, p, training)
 
 
 class FeatureLinear(torch.nn.Linear):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.nn.functional import dropout
 
 from polybasis.bases import PolynomialBasis, named_basis
 from polybasis.graph import Graph
 from polybasis.nn import features
+from polybasis.nn.dropout import dropout
 from polybasis.nn.features import FeatureLinear, Features
 from polybasis.nn.models.model import Model, Role
 from polybasis.nn.poly_conv import PolyConv

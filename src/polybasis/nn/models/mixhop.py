@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.nn.functional import dropout
 from torch_geometric.nn import MixHopConv
 
 from polybasis.graph import Graph
+from polybasis.nn.dropout import dropout
 from polybasis.nn.features import FeatureLinear, Features, as_dense
 from polybasis.nn.models.model import Model
 

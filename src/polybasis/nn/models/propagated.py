@@ -6,9 +6,9 @@ from abc import abstractmethod
 
 import torch
 from torch import Tensor
-from torch.nn.functional import dropout
 
 from polybasis.graph import Graph
+from polybasis.nn.dropout import dropout
 from polybasis.nn.features import FeatureLinear, Features, as_dense
 from polybasis.nn.models.mlp import MLP
 from polybasis.nn.models.model import Model

@@ -78,8 +78,8 @@ struct Tolerance {
   static double noise(int64_t nodes) { return (0.04 + 0.5 / std::sqrt(static_cast<double>(nodes))) * eps; }
   // A residual that is this share of P v_k has lost digits to cancellation: orthogonalise again in any case.
   static constexpr double cancelled = 0.1;
-  // An estimated drift that calls for orthogonalising again; about 4e-6 and 7e-15.
-  static constexpr double drift = 32 * eps;
+  // An estimated drift that calls for orthogonalising again; about 8e-6 and 1.4e-14.
+  static constexpr double drift = 64 * eps;
 };
 
 template <class T, class I>

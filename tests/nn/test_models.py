@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import shutil
+from pathlib import Path
 
 import pytest
 import torch
@@ -24,12 +26,26 @@ from polybasis.nn.models.propagated import GBP, NDLS, SIGN
 DATA = pb.data.csbm(nodes=120, features=80, seed=3)
 
 
+@pytest.fixture(scope="session", params=["csbm", "texas"])
+def data(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> pb.data.NodeDataset:
+    """A made-up graph and a real one."""
+    if request.param == "csbm":
+        return DATA
+    raw: Path = request.getfixturevalue("data_root") / "webkb" / "texas"
+    if not raw.is_dir():
+        pytest.skip("webkb/texas is not in the data folder")
+    root = tmp_path_factory.mktemp("data")
+    shutil.copytree(raw, root / "webkb" / "texas")
+    return pb.data.load("texas", root)
+
+
 @pytest.mark.parametrize("name", MODELS)
-def test_contract(name: str) -> None:
+def test_contract(name: str, data: pb.data.NodeDataset) -> None:
     """The loss falls, every parameter gets a finite gradient and is in one group, a reset gives a fresh start."""
     torch.manual_seed(1)
-    model = MODELS[name](80, 16, 2, num_nodes=120)
-    x, graph, y = DATA.x, DATA.graph, DATA.y
+    x, graph, y = data.x, data.graph, data.y
+    sizes = (data.num_features, 16, data.num_classes)
+    model = MODELS[name](*sizes, num_nodes=graph.num_nodes)
     start = copy.deepcopy(model.state_dict())
     optimizer = torch.optim.Adam([{"params": group} for group in model.parameter_groups().values()], lr=0.02)
     model.eval()
@@ -47,17 +63,17 @@ def test_contract(name: str) -> None:
     model.eval()
     with torch.no_grad():
         logits = model(x, graph)
-    assert logits.shape == (120, 2)
+    assert logits.shape == (graph.num_nodes, data.num_classes)
     assert cross_entropy(logits, y) < before
     grouped = [id(p) for group in model.parameter_groups().values() for p in group]
     assert sorted(grouped) == sorted(id(p) for p in model.parameters() if p.requires_grad)
-    assert repr(model).startswith(type(model).__name__ + "(80")
+    assert repr(model).startswith(f"{type(model).__name__}({data.num_features}, ")
 
     model.reset_parameters()
     changed = [key for key, value in model.state_dict().items() if not torch.isfinite(value).all()]
     assert not changed
     assert model.state_dict().keys() == start.keys()
-    fresh = MODELS[name](80, 16, 2, num_nodes=120)
+    fresh = MODELS[name](*sizes, num_nodes=graph.num_nodes)
     assert {k: v.shape for k, v in fresh.state_dict().items()} == {k: v.shape for k, v in start.items()}
 
 

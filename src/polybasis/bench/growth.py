@@ -11,9 +11,9 @@ import torch
 from polybasis.bench.measure import best_seconds, synthetic_graph
 from polybasis.nn import OptBasisConv
 
-START = {"K": 10, "d": 64, "E": 600_000}
-NODES = 60_000
-SWEEPS = {"K": (5, 10, 15, 20), "d": (32, 64, 128, 256), "E": (300_000, 600_000, 1_200_000, 2_400_000)}
+START = {"K": 10, "d": 64, "E": 1_166_243}
+NODES = 169_343
+SWEEPS = {"K": (5, 10, 15, 20), "d": (64, 128, 256), "E": (600_000, 1_200_000, 2_400_000)}
 
 
 def bench_growth(repeats: int = 3) -> list[dict[str, Any]]:

@@ -36,10 +36,10 @@ def training_bar(title: str) -> Iterator[Report | None]:
 
 
 def results_table(results: list[Result]) -> Table:
-    """Mean, standard deviation and 95 % interval for each model and data set."""
-    table = Table("model", "data set", "settings", "splits")
-    for column in ("validation", "test", "± std", "95 % CI", "epochs", "s a run"):
-        table.add_column(column, justify="right")
+    """Mean, standard deviation and half the 95 % interval over n splits, in percent; mean epochs and seconds of a run."""
+    table = Table("model", "data", "settings")
+    for column in ("n", "val", "test", "std", "ci95", "epochs", "s"):
+        table.add_column(column, justify="right", no_wrap=True)
     for row in summarised(results):
         numbers = [f"{row[name]:.2f}" for name in ("val", "mean", "std", "ci95")]
         numbers += [f"{row['epochs']:.0f}", f"{row['seconds']:.1f}"]

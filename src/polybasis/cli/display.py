@@ -36,7 +36,7 @@ def training_bar(title: str) -> Iterator[Report | None]:
 
 
 def results_table(results: list[Result]) -> Table:
-    """Mean, standard deviation and half the 95 % interval over n splits, in percent; mean epochs and seconds of a run."""
+    """Mean, standard deviation and half the 95 % interval over n splits, in percent; mean epochs and seconds."""
     table = Table("model", "data", "settings")
     for column in ("n", "val", "test", "std", "ci95", "epochs", "s"):
         table.add_column(column, justify="right", no_wrap=True)

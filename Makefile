@@ -8,8 +8,9 @@ READY := .venv/ready
 demo: $(READY)
 	$(BIN)/polybasis demo --out demo
 
+# Two workers of one thread each: more threads than cores would only wait for one another.
 test: $(READY)
-	$(BIN)/python -m pytest -n 2
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
 check: $(READY)
 	$(BIN)/ruff format --check .

@@ -17,10 +17,9 @@ template <class T, class I>
 void peak(const Csr<T, I>&, Isa, int threads, int d, const T* x, double* peaks);
 
 // The optimal basis V of (P, x) with gamma, sqrt_beta and the rank of each channel; gamma[K] costs a product of its own
-// and is computed where `last_gamma` asks for it. peaks: see peak. Returns how many times a vector was orthogonalised
-// again.
+// and is computed where `last_gamma` asks for it. peaks: see peak.
 template <class T, class I>
-int64_t optimal_basis(const Csr<T, I>&, Isa, int threads, int d, int K, const T* x, const double* peaks, T* V,
+void optimal_basis(const Csr<T, I>&, Isa, int threads, int d, int K, const T* x, const double* peaks, T* V,
                       double* gamma, double* sqrt_beta, int64_t* rank, bool last_gamma);
 
 // z = sum_k alpha_k v_k

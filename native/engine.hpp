@@ -31,23 +31,13 @@ class Engine {
   // Runs pass(rows, partial) with `count` zeroed sums for each block, then adds up the blocks' sums in their order.
   template <class Pass>
   std::vector<double> sum(int64_t count, Pass&& pass) {
-    partial_.assign(blocks() * count, 0.0);
-    over_blocks([&](int64_t b, Rows rows) { pass(rows, partial_.data() + b * count); });
-    std::vector<double> total(count, 0.0);
-    for (int64_t b = 0; b < blocks(); ++b)
-      for (int64_t i = 0; i < count; ++i) total[i] += partial_[b * count + i];
-    return total;
+    return reduced(count, pass, [](double total, double partial) { return total + partial; });
   }
 
   // As sum, with the largest number of the blocks in place of their sum.
   template <class Pass>
   std::vector<double> largest(int64_t count, Pass&& pass) {
-    partial_.assign(blocks() * count, 0.0);
-    over_blocks([&](int64_t b, Rows rows) { pass(rows, partial_.data() + b * count); });
-    std::vector<double> most(count, 0.0);
-    for (int64_t b = 0; b < blocks(); ++b)
-      for (int64_t i = 0; i < count; ++i) most[i] = std::max(most[i], partial_[b * count + i]);
-    return most;
+    return reduced(count, pass, [](double most, double partial) { return std::max(most, partial); });
   }
 
   const Csr<T, I>& graph;
@@ -60,6 +50,16 @@ class Engine {
   static constexpr int64_t most_blocks = 128;
 
   int64_t blocks() const { return static_cast<int64_t>(bounds_.size()) - 1; }
+
+  template <class Pass, class Join>
+  std::vector<double> reduced(int64_t count, Pass&& pass, Join&& join) {
+    partial_.assign(blocks() * count, 0.0);
+    over_blocks([&](int64_t b, Rows rows) { pass(rows, partial_.data() + b * count); });
+    std::vector<double> result(count, 0.0);
+    for (int64_t b = 0; b < blocks(); ++b)
+      for (int64_t i = 0; i < count; ++i) result[i] = join(result[i], partial_[b * count + i]);
+    return result;
+  }
 
   // Calls f(block, rows) for every block; whoever is free takes the next one.
   template <class F>

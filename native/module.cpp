@@ -84,7 +84,7 @@ class Operator {
     polybasis::peak(csr(), isa_, threads, d, x.data(), peaks.data());
   }
 
-  int64_t optimal_basis(In<T> x, In<double> peaks, Out<T> V, Out<double> gamma, Out<double> sqrt_beta, Out<int64_t> rank,
+  void optimal_basis(In<T> x, In<double> peaks, Out<T> V, Out<double> gamma, Out<double> sqrt_beta, Out<int64_t> rank,
                         bool last_gamma, int threads) const {
     const int d = channels(x);
     const int64_t planes = leading(V);
@@ -95,7 +95,7 @@ class Operator {
     require_shape(rank, {d}, "rank");
     nb::gil_scoped_release release;
     ask_for_huge_pages(V);
-    return polybasis::optimal_basis(csr(), isa_, threads, d, static_cast<int>(planes - 1), x.data(), peaks.data(),
+    polybasis::optimal_basis(csr(), isa_, threads, d, static_cast<int>(planes - 1), x.data(), peaks.data(),
                                     V.data(), gamma.data(), sqrt_beta.data(), rank.data(), last_gamma);
   }
 

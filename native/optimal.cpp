@@ -106,8 +106,8 @@ class Lanczos {
     }
   }
 
-  // v_{k+1}, up to scale_, from v_k and v_{k-1}; v_k becomes final. True if it was orthogonalised again.
-  bool step(int k) {
+  // v_{k+1}, up to scale_, from v_k and v_{k-1}; v_k becomes final.
+  void step(int k) {
     T* w = vector(k + 1);
     set_limits(k);
     project(k, w);
@@ -119,7 +119,6 @@ class Lanczos {
     if (reach > 0) orthogonalise(k, reach, norms);
     for (int c = 0; c < width_; ++c) end_or_go_on(c, k + 1, norms[c]);
     drift_.shift();
-    return reach > 0;
   }
 
   // v_K becomes final.
@@ -231,16 +230,14 @@ class Lanczos {
 }  // namespace
 
 template <class T, class I>
-int64_t optimal_basis(const Csr<T, I>& graph, Isa isa, int threads, int d, int K, const T* x, const double* peaks, T* V,
+void optimal_basis(const Csr<T, I>& graph, Isa isa, int threads, int d, int K, const T* x, const double* peaks, T* V,
                       double* gamma, double* sqrt_beta, int64_t* rank, bool last_gamma) {
   Engine<T, I> engine(graph, isa, threads, d);
   Lanczos<T, I> lanczos(engine, d, K, V, gamma, sqrt_beta, rank);
   lanczos.start(x, peaks);
-  int64_t again = 0;
-  for (int k = 0; k < K; ++k) again += lanczos.step(k);
+  for (int k = 0; k < K; ++k) lanczos.step(k);
   lanczos.finish(K);
   if (last_gamma) lanczos.project(K, nullptr);
-  return again;
 }
 
 template <class T, class I>
@@ -335,7 +332,7 @@ void peak(const Csr<T, I>& graph, Isa isa, int threads, int d, const T* x, doubl
 #define POLYBASIS_INSTANTIATE(T, I)                                                                                       \
   template void product(const Csr<T, I>&, Isa, int, int, const T*, T*);                                               \
   template void peak(const Csr<T, I>&, Isa, int, int, const T*, double*);                                             \
-  template int64_t optimal_basis(const Csr<T, I>&, Isa, int, int, int, const T*, const double*, T*, double*, double*, \
+  template void optimal_basis(const Csr<T, I>&, Isa, int, int, int, const T*, const double*, T*, double*, double*, \
                                  int64_t*, bool);                                                                         \
   template void combine(const Csr<T, I>&, Isa, int, int, int, const T*, const T*, T*);                                \
   template void optimal_adjoint(const Csr<T, I>&, Isa, int, int, int, const T*, const double*, const double*,         \

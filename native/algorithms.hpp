@@ -1,5 +1,5 @@
-// The algorithms on top of the passes. Arrays are row-major and contiguous: signals N x d, a basis (K+1) x N x d,
-// per-channel numbers (K+1) x d; d is at most widest<T>.
+// The algorithms on top of the passes. Arrays are row-major and contiguous: signals N x d, per-channel numbers (K+1) x d;
+// a basis of (K+1) x N x d numbers is kept panel after panel (see panels.hpp).
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,12 @@
 
 namespace polybasis {
 
-// y = P x
+// y = x / (1 - p) at some of n places and 0 at the others, each with probability p, rounded to 1 / 65536. Which ones is a
+// function of the seed, the place and p alone.
+template <class T>
+void dropout(int threads, int64_t n, const T* x, double p, uint64_t seed, T* y);
+
+// y = P x; the matrix need not be square or symmetric here
 template <class T, class I>
 void product(const Csr<T, I>&, Isa, int threads, int d, const T* x, T* y);
 

@@ -8,6 +8,7 @@
 
 #include "algorithms.hpp"
 #include "huge_pages.hpp"
+#include "panels.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -40,6 +41,18 @@ void require_shape(const Array& array, std::initializer_list<int64_t> shape, con
   if (!fits) throw nb::value_error((std::string(what) + " has the wrong shape").c_str());
 }
 
+// Looks at every index, so that no later call can leave the arrays.
+template <class I>
+void require_compressed_rows(const In<I>& indptr, const In<I>& indices, int64_t columns) {
+  require(indptr.ndim() == 1 && indptr.shape(0) >= 1, "indptr is a vector with one entry more than there are rows");
+  const int64_t rows = static_cast<int64_t>(indptr.shape(0)) - 1, nonzeros = indptr.data()[rows];
+  require_shape(indices, {nonzeros}, "indices");
+  require(indptr.data()[0] == 0, "indptr starts at 0");
+  for (int64_t i = 0; i < rows; ++i) require(indptr.data()[i] <= indptr.data()[i + 1], "indptr decreases");
+  for (int64_t e = 0; e < nonzeros; ++e)
+    require(indices.data()[e] >= 0 && indices.data()[e] < columns, "indices has a node out of range");
+}
+
 Isa isa_named(const std::string& wanted) {
   const Isa best = best_isa();
   for (const Isa isa : {Isa::plain, Isa::avx2, Isa::avx512})
@@ -50,24 +63,19 @@ Isa isa_named(const std::string& wanted) {
   throw nb::value_error("isa is one of plain, avx2, avx512");
 }
 
-// P in compressed rows with values of type T and indices of type I. It keeps the arrays alive and has looked at every
-// index, so that no later call can leave them.
+// P in compressed rows with values of type T and indices of type I. It keeps the arrays alive and has checked them.
 template <class T, class I>
 class Operator {
  public:
   Operator(In<I> indptr, In<I> indices, In<T> values, const std::string& isa)
       : indptr_(indptr), indices_(indices), values_(values), isa_(isa_named(isa)) {
-    require(indptr.ndim() == 1 && indptr.shape(0) >= 1, "indptr is a vector with one entry more than there are rows");
-    const int64_t rows = static_cast<int64_t>(indptr.shape(0)) - 1, nonzeros = indptr.data()[rows];
-    require_shape(indices, {nonzeros}, "indices");
-    require_shape(values, {nonzeros}, "values");
-    require(indptr.data()[0] == 0, "indptr starts at 0");
-    for (int64_t i = 0; i < rows; ++i) require(indptr.data()[i] <= indptr.data()[i + 1], "indptr decreases");
-    for (int64_t e = 0; e < nonzeros; ++e)
-      require(indices.data()[e] >= 0 && indices.data()[e] < rows, "indices has a node out of range");
+    require_compressed_rows(indptr, indices, static_cast<int64_t>(indptr.shape(0)) - 1);
+    require_shape(values, {static_cast<int64_t>(indices.shape(0))}, "values");
   }
 
   int64_t rows() const { return static_cast<int64_t>(indptr_.shape(0)) - 1; }
+
+  int panel_width() const { return polybasis::panel_width<T>(rows()); }
 
   void product(In<T> x, Out<T> y, int threads) const {
     const int d = channels(x);
@@ -164,7 +172,7 @@ class Operator {
   template <class Array>
   int channels(const Array& x) const {
     require(x.ndim() == 2 && static_cast<int64_t>(x.shape(0)) == rows(), "a signal has one row for each node");
-    require(x.shape(1) <= static_cast<size_t>(widest<T>), "a signal has more channels than fit in one call");
+    require(x.shape(1) <= size_t(1) << 24, "a signal has more channels than can be counted here");
     return static_cast<int>(x.shape(1));
   }
 
@@ -187,6 +195,38 @@ class Operator {
   Isa isa_;
 };
 
+// The pattern of a sparse matrix, of any shape, in compressed rows; its values come with each product.
+class Pattern {
+ public:
+  Pattern(In<int32_t> indptr, In<int32_t> indices, int64_t columns, const std::string& isa)
+      : indptr_(indptr), indices_(indices), columns_(columns), isa_(isa_named(isa)) {
+    require_compressed_rows(indptr, indices, columns);
+  }
+
+  void product(In<float> values, In<float> x, Out<float> y, int threads) const {
+    const auto rows = static_cast<int64_t>(indptr_.shape(0)) - 1;
+    require(x.ndim() == 2 && static_cast<int64_t>(x.shape(0)) == columns_, "x has one row for each column of the matrix");
+    require_shape(values, {static_cast<int64_t>(indices_.shape(0))}, "values");
+    require_shape(y, {rows, static_cast<int64_t>(x.shape(1))}, "y");
+    nb::gil_scoped_release release;
+    const Csr<float, int32_t> matrix{indptr_.data(), indices_.data(), values.data(), rows};
+    polybasis::product(matrix, isa_, threads, static_cast<int>(x.shape(1)), x.data(), y.data());
+  }
+
+ private:
+  In<int32_t> indptr_, indices_;
+  int64_t columns_;
+  Isa isa_;
+};
+
+template <class T>
+void drop(In<T> x, double p, uint64_t seed, Out<T> y, int threads) {
+  require(x.size() == y.size(), "y has the wrong shape");
+  require(p >= 0 && p < 1, "p is a probability below 1");
+  nb::gil_scoped_release release;
+  polybasis::dropout(threads, static_cast<int64_t>(x.size()), x.data(), p, seed, y.data());
+}
+
 // Arrays come as they are: a converted copy of an output would be written and thrown away.
 template <class Class, class Result, class... Arguments>
 void define(nb::class_<Class>& type, const char* method_name, Result (Class::*method)(Arguments...) const) {
@@ -199,6 +239,7 @@ void bind(nb::module_& module, const char* class_name) {
   nb::class_<Class> type(module, class_name);
   type.def(nb::init<In<I>, In<I>, In<T>, const std::string&>(), "indptr"_a.noconvert(), "indices"_a.noconvert(),
            "values"_a.noconvert(), "isa"_a);
+  type.def("panel_width", &Class::panel_width, "Channels of one panel, in which bases are kept.");
   define(type, "product", &Class::product);
   define(type, "peak", &Class::peak);
   define(type, "optimal_basis", &Class::optimal_basis);
@@ -213,8 +254,15 @@ void bind(nb::module_& module, const char* class_name) {
 
 NB_MODULE(_native, module) {
   using namespace polybasis;
+  nb::set_leak_warnings(false);  // objects that live until the interpreter ends are no leak
   module.doc() = "Kernels of polybasis on plain buffers.";
   module.def("best_isa", [] { return std::string(name(best_isa())); }, "The best instruction set of this processor.");
+  module.def("dropout", drop<float>, "x"_a.noconvert(), "p"_a, "seed"_a, "y"_a.noconvert(), "threads"_a);
+  module.def("dropout", drop<double>, "x"_a.noconvert(), "p"_a, "seed"_a, "y"_a.noconvert(), "threads"_a);
+  nb::class_<Pattern> pattern(module, "Pattern");
+  pattern.def(nb::init<In<int32_t>, In<int32_t>, int64_t, const std::string&>(), "indptr"_a.noconvert(),
+              "indices"_a.noconvert(), "columns"_a, "isa"_a);
+  define(pattern, "product", &Pattern::product);
   bind<float, int32_t>(module, "OperatorF32I32");
   bind<float, int64_t>(module, "OperatorF32I64");
   bind<double, int32_t>(module, "OperatorF64I32");

@@ -4,6 +4,7 @@
 
 #include "algorithms.hpp"
 #include "engine.hpp"
+#include "panels.hpp"
 
 namespace polybasis {
 namespace {
@@ -227,11 +228,9 @@ class Lanczos {
   int second_ = 0;  // against how many vectors the next one is orthogonalised in any case
 };
 
-}  // namespace
-
 template <class T, class I>
-void optimal_basis(const Csr<T, I>& graph, Isa isa, int threads, int d, int K, const T* x, const double* peaks, T* V,
-                      double* gamma, double* sqrt_beta, int64_t* rank, bool last_gamma) {
+void basis_of_panel(const Csr<T, I>& graph, Isa isa, int threads, int d, int K, const T* x, const double* peaks, T* V,
+                    double* gamma, double* sqrt_beta, int64_t* rank, bool last_gamma) {
   Engine<T, I> engine(graph, isa, threads, d);
   Lanczos<T, I> lanczos(engine, d, K, V, gamma, sqrt_beta, rank);
   lanczos.start(x, peaks);
@@ -241,8 +240,8 @@ void optimal_basis(const Csr<T, I>& graph, Isa isa, int threads, int d, int K, c
 }
 
 template <class T, class I>
-void optimal_adjoint(const Csr<T, I>& graph, Isa isa, int threads, int d, int K, const T* V, const double* gamma,
-                     const double* sqrt_beta, const T* alpha, const T* z_bar, T* x_bar, T* alpha_bar, T* work) {
+void adjoint_of_panel(const Csr<T, I>& graph, Isa isa, int threads, int d, int K, const T* V, const double* gamma,
+                      const double* sqrt_beta, const T* alpha, const T* z_bar, T* x_bar, T* alpha_bar, T* work) {
   Engine<T, I> engine(graph, isa, threads, d);
   const int64_t plane = graph.rows * d;
   const auto vector = [&](int k) { return k < 0 ? nullptr : V + k * plane; };
@@ -304,13 +303,41 @@ void optimal_adjoint(const Csr<T, I>& graph, Isa isa, int threads, int d, int K,
   });
 }
 
+}  // namespace
+
+template <class T, class I>
+void optimal_basis(const Csr<T, I>& graph, Isa isa, int threads, int d, int K, const T* x, const double* peaks, T* V,
+                   double* gamma, double* sqrt_beta, int64_t* rank, bool last_gamma) {
+  over_panels<T>(graph.rows, d, threads, [&](const Panel& panel) {
+    const ColumnsIn<T> x_(x, graph.rows, d, panel);
+    const ColumnsOut<double> gamma_(gamma, K + 1, d, panel), sqrt_beta_(sqrt_beta, K + 1, d, panel);
+    basis_of_panel<T, I>(graph, isa, panel.threads, panel.width, K, x_, peaks + panel.first,
+                         packed(V, K + 1, graph.rows, panel), gamma_, sqrt_beta_, rank + panel.first, last_gamma);
+  });
+}
+
+template <class T, class I>
+void optimal_adjoint(const Csr<T, I>& graph, Isa isa, int threads, int d, int K, const T* V, const double* gamma,
+                     const double* sqrt_beta, const T* alpha, const T* z_bar, T* x_bar, T* alpha_bar, T* work) {
+  over_panels<T>(graph.rows, d, threads, [&](const Panel& panel) {
+    const ColumnsIn<double> gamma_(gamma, K + 1, d, panel), sqrt_beta_(sqrt_beta, K + 1, d, panel);
+    const ColumnsIn<T> alpha_(alpha, K + 1, d, panel), z_bar_(z_bar, graph.rows, d, panel);
+    const ColumnsOut<T> x_bar_(x_bar, graph.rows, d, panel), alpha_bar_(alpha_bar, K + 1, d, panel);
+    adjoint_of_panel<T, I>(graph, isa, panel.threads, panel.width, K, packed(V, K + 1, graph.rows, panel), gamma_,
+                           sqrt_beta_, alpha_, z_bar_, x_bar_, alpha_bar_, packed(work, 1, graph.rows, panel));
+  });
+}
+
 template <class T, class I>
 void combine(const Csr<T, I>& graph, Isa isa, int threads, int d, int K, const T* V, const T* alpha, T* z) {
-  Engine<T, I> engine(graph, isa, threads, d);
-  std::vector<T> weights;
-  for (int k = 0; k <= K; ++k) weights.insert(weights.end(), alpha + k * d, alpha + k * d + d);
-  engine.run([&](Rows rows) {
-    engine.on_rows.combine(d, rows, V, graph.rows * d, K + 1, weights.data(), z);
+  over_panels<T>(graph.rows, d, threads, [&](const Panel& panel) {
+    const ColumnsIn<T> alpha_(alpha, K + 1, d, panel);
+    const ColumnsOut<T> z_(z, graph.rows, d, panel);
+    Engine<T, I> engine(graph, isa, panel.threads, panel.width);
+    engine.run([&](Rows rows) {
+      engine.on_rows.combine(panel.width, rows, packed(V, K + 1, graph.rows, panel), graph.rows * panel.width, K + 1,
+                             alpha_, z_);
+    });
   });
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include "passes.hpp"
 
@@ -50,15 +51,22 @@ inline Lanes<T, L> narrowed(const Lanes<double, L>& v) {
     return __builtin_convertvector(v, Lanes<T, L>);
 }
 
+// Half of a vector's lanes, from lane `first` on.
+template <int first, int L, class T, int... i>
+inline Lanes<T, L / 2> half(const Lanes<T, L>& v, std::integer_sequence<int, i...>) {
+  if constexpr (L == 2)
+    return v[first];
+  else
+    return __builtin_shufflevector(v, v, (first + i)...);
+}
+
 // sums += a b, channel by channel, in double. Vectors that are too wide for that come in halves.
 template <int L, class T>
 inline void add_products(double* sums, const Lanes<T, L>& a, const Lanes<T, L>& b) {
   if constexpr (L > 1 && L * sizeof(double) > POLYBASIS_BYTES) {
-    T halves[2][L];
-    std::memcpy(halves[0], &a, sizeof a);
-    std::memcpy(halves[1], &b, sizeof b);
-    add_products<L / 2, T>(sums, load<L / 2>(halves[0]), load<L / 2>(halves[1]));
-    add_products<L / 2, T>(sums + L / 2, load<L / 2>(halves[0] + L / 2), load<L / 2>(halves[1] + L / 2));
+    constexpr auto lanes = std::make_integer_sequence<int, L / 2>{};
+    add_products<L / 2, T>(sums, half<0, L, T>(a, lanes), half<0, L, T>(b, lanes));
+    add_products<L / 2, T>(sums + L / 2, half<L / 2, L, T>(a, lanes), half<L / 2, L, T>(b, lanes));
   } else {
     store(sums, load<L>(sums) + widened<L, T>(a) * widened<L, T>(b));
   }
@@ -107,6 +115,7 @@ inline Lanes<T, L> times(const Split<T>& factor, int c, const Lanes<T, L>& x) {
 // ---- the sparse product -------------------------------------------------------------------------------------------
 
 constexpr int64_t prefetch_ahead = 32;    // nonzeros; enough to hide main memory behind the current rows
+constexpr int64_t near_bytes = 4 << 20;    // a signal of this size needs no asking ahead
 constexpr int64_t longest_sum = 512;      // nonzeros added in one go: bounds the rounding error of hubs
 constexpr int64_t tile_rows = 32;         // rows whose product stays in the first-level cache for what follows, and whose
                                           // inner products are one sum
@@ -117,8 +126,10 @@ inline void over_tiles(Rows rows, F&& f) {
     f(Rows{begin, begin + tile_rows < rows.end ? begin + tile_rows : rows.end});
 }
 
-// Channels [c, c + L * V) of rows of P x, all of them in registers while a row's nonzeros go by.
-template <int L, int V, class T, class I>
+// Channels [c, c + L * V) of rows of P x, all of them in registers while a row's nonzeros go by. U nonzeros have sums of
+// their own: an addition takes several cycles, and few channels alone would wait for it. far: the rows of x are not near
+// and have to be asked for ahead of their turn.
+template <int L, int V, int U, bool far, class T, class I>
 inline void gather(const Csr<T, I>& graph, Rows rows, const T* x, int64_t x_stride, T* y, int64_t y_stride) {
   const int64_t last = graph.indptr[graph.rows] - 1;
   for (int64_t i = rows.begin; i < rows.end; ++i, y += y_stride) {
@@ -127,19 +138,28 @@ inline void gather(const Csr<T, I>& graph, Rows rows, const T* x, int64_t x_stri
     bool first = true;
     do {
       const int64_t end = row_end - e > longest_sum ? e + longest_sum : row_end;
-      Lanes<T, L> sum[V] = {};
-      for (; e < end; ++e) {
-        const int64_t ahead = e + prefetch_ahead < last ? e + prefetch_ahead : last;
-        const T* coming = x + static_cast<int64_t>(graph.indices[ahead]) * x_stride;
-        for (int byte = 0; byte < int(L * V * sizeof(T)); byte += 64)
-          __builtin_prefetch(reinterpret_cast<const char*>(coming) + byte);
-        const T* row = x + static_cast<int64_t>(graph.indices[e]) * x_stride;
-        const T weight = graph.values[e];
+      Lanes<T, L> sum[U][V] = {};
+      const auto take = [&](int64_t at, int u) {
+        if constexpr (far) {
+          const int64_t ahead = at + prefetch_ahead < last ? at + prefetch_ahead : last;
+          const T* coming = x + static_cast<int64_t>(graph.indices[ahead]) * x_stride;
+          for (int byte = 0; byte < int(L * V * sizeof(T)); byte += 64)
+            __builtin_prefetch(reinterpret_cast<const char*>(coming) + byte);
+        }
+        const T* row = x + static_cast<int64_t>(graph.indices[at]) * x_stride;
+        const T weight = graph.values[at];
 #pragma GCC unroll 16
-        for (int v = 0; v < V; ++v) sum[v] += weight * load<L>(row + v * L);
+        for (int v = 0; v < V; ++v) sum[u][v] += weight * load<L>(row + v * L);
+      };
+      for (; e + U <= end; e += U)
+#pragma GCC unroll 8
+        for (int u = 0; u < U; ++u) take(e + u, u);
+      for (; e < end; ++e) take(e, 0);
+#pragma GCC unroll 16
+      for (int v = 0; v < V; ++v) {
+        for (int u = 1; u < U; ++u) sum[0][v] += sum[u][v];
+        store(y + v * L, first ? sum[0][v] : load<L>(y + v * L) + sum[0][v]);
       }
-#pragma GCC unroll 16
-      for (int v = 0; v < V; ++v) store(y + v * L, first ? sum[v] : load<L>(y + v * L) + sum[v]);
       first = false;
     } while (e < row_end);
   }
@@ -150,9 +170,15 @@ template <class T, class I>
 inline void gather_rows(const Csr<T, I>& graph, int width, Rows rows, const T* x, T* y, int64_t y_stride) {
   constexpr int lanes = POLYBASIS_BYTES / sizeof(T);
   constexpr int most = widest<T> / lanes;
+  const bool near = graph.rows * width * int64_t(sizeof(T)) <= near_bytes;
   int c = 0;
   auto take = [&]<int L, int V>(Width<L>, Width<V>) {
-    for (; c + L * V <= width; c += L * V) gather<L, V>(graph, rows, x + c, width, y + c, y_stride);
+    constexpr int U = V < 8 ? 8 / V : 1;
+    for (; c + L * V <= width; c += L * V)
+      if (near)
+        gather<L, V, U, false>(graph, rows, x + c, width, y + c, y_stride);
+      else
+        gather<L, V, U, true>(graph, rows, x + c, width, y + c, y_stride);
   };
   // Plain x86 has too few registers for a whole row.
   constexpr int fitting = most < 8 ? most : 8;

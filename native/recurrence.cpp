@@ -1,12 +1,14 @@
 // Filters through a three-term recurrence with coefficients of their own for each channel.
 #include "algorithms.hpp"
 #include "engine.hpp"
+#include "panels.hpp"
 
 namespace polybasis {
+namespace {
 
 template <class T, class I>
-void recurrence(const Csr<T, I>& graph, Isa isa, int threads, int d, int K, const Recurrence<T>& coefficients,
-                const T* alpha, const T* x, T* h, int planes, T* z) {
+void recurrence_of_panel(const Csr<T, I>& graph, Isa isa, int threads, int d, int K, const Recurrence<T>& coefficients,
+                         const T* alpha, const T* x, T* h, int planes, T* z) {
   Engine<T, I> engine(graph, isa, threads, d);
   const int64_t plane = graph.rows * d;
   const auto vector = [&](int k) { return k < 0 ? nullptr : h + (k % planes) * plane; };
@@ -23,8 +25,8 @@ void recurrence(const Csr<T, I>& graph, Isa isa, int threads, int d, int K, cons
 }
 
 template <class T, class I>
-void recurrence_adjoint(const Csr<T, I>& graph, Isa isa, int threads, int d, int K, const Recurrence<T>& coefficients,
-                        const T* alpha, const T* h, const T* z_bar, const RecurrenceGradient<T>& gradient, T* work) {
+void adjoint_of_panel(const Csr<T, I>& graph, Isa isa, int threads, int d, int K, const Recurrence<T>& coefficients,
+                      const T* alpha, const T* h, const T* z_bar, const RecurrenceGradient<T>& gradient, T* work) {
   Engine<T, I> engine(graph, isa, threads, d);
   const int64_t plane = graph.rows * d;
   const auto vector = [&](int k) { return k < 0 ? nullptr : h + k * plane; };
@@ -66,6 +68,45 @@ void recurrence_adjoint(const Csr<T, I>& graph, Isa isa, int threads, int d, int
   }
   engine.run([&](Rows rows) {
     engine.on_rows.mix(d, rows, coefficients.s, lambda, nullptr, nullptr, nullptr, nullptr, lambda);
+  });
+}
+
+// A panel's columns of the coefficients.
+template <class T>
+struct PanelRecurrence {
+  PanelRecurrence(const Recurrence<T>& all, int K, int d, const Panel& panel)
+      : s(all.s, 1, d, panel), a(all.a, K, d, panel), b(all.b, K, d, panel), c(all.c, K, d, panel) {}
+  Recurrence<T> get() const { return {s, a, b, c}; }
+
+  const ColumnsIn<T> s, a, b, c;
+};
+
+}  // namespace
+
+template <class T, class I>
+void recurrence(const Csr<T, I>& graph, Isa isa, int threads, int d, int K, const Recurrence<T>& coefficients,
+                const T* alpha, const T* x, T* h, int planes, T* z) {
+  over_panels<T>(graph.rows, d, threads, [&](const Panel& panel) {
+    const PanelRecurrence<T> coefficients_(coefficients, K, d, panel);
+    const ColumnsIn<T> alpha_(alpha, K + 1, d, panel), x_(x, graph.rows, d, panel);
+    const ColumnsOut<T> z_(z, graph.rows, d, panel);
+    recurrence_of_panel<T, I>(graph, isa, panel.threads, panel.width, K, coefficients_.get(), alpha_, x_,
+                              packed(h, planes, graph.rows, panel), planes, z_);
+  });
+}
+
+template <class T, class I>
+void recurrence_adjoint(const Csr<T, I>& graph, Isa isa, int threads, int d, int K, const Recurrence<T>& coefficients,
+                        const T* alpha, const T* h, const T* z_bar, const RecurrenceGradient<T>& gradient, T* work) {
+  over_panels<T>(graph.rows, d, threads, [&](const Panel& panel) {
+    const PanelRecurrence<T> coefficients_(coefficients, K, d, panel);
+    const ColumnsIn<T> alpha_(alpha, K + 1, d, panel), z_bar_(z_bar, graph.rows, d, panel);
+    const ColumnsOut<T> x_bar(gradient.x, graph.rows, d, panel), alpha_bar(gradient.alpha, K + 1, d, panel);
+    const ColumnsOut<T> s_bar(gradient.s, 1, d, panel), a_bar(gradient.a, K, d, panel);
+    const ColumnsOut<T> b_bar(gradient.b, K, d, panel), c_bar(gradient.c, K, d, panel);
+    adjoint_of_panel<T, I>(graph, isa, panel.threads, panel.width, K, coefficients_.get(), alpha_,
+                           packed(h, K + 1, graph.rows, panel), z_bar_,
+                           {x_bar, alpha_bar, s_bar, a_bar, b_bar, c_bar}, packed(work, 1, graph.rows, panel));
   });
 }
 

@@ -157,16 +157,9 @@ class Graph:
         operator = self.operator(x.dtype, x.device)
         if operator is None:
             return self.matrix(x.dtype, x.device) @ x
-        threads, widest = torch.get_num_threads(), native.widest(x.dtype)
-        if x.shape[1] <= widest:
-            y = torch.empty_like(x)
-            operator.product(x, y, threads)
-            return y
-        panels = [x[:, first : first + widest].contiguous() for first in range(0, x.shape[1], widest)]
-        for i, panel in enumerate(panels):
-            panels[i] = torch.empty_like(panel)
-            operator.product(panel, panels[i], threads)
-        return torch.cat(panels, dim=1)
+        y = torch.empty_like(x)
+        operator.product(x, y, torch.get_num_threads())
+        return y
 
     def __matmul__(self, x: Tensor) -> Tensor:
         """:math:`P x` for a signal of shape (N, ...), float32 or float64; gradients flow to ``x``."""

@@ -36,11 +36,6 @@ def kernels() -> Any | None:
         return None
 
 
-def widest(dtype: torch.dtype) -> int:
-    """How many channels one call of a kernel takes. They never mix: wider signals are cut into such panels."""
-    return 256 // dtype.itemsize
-
-
 def operator(indptr: Tensor, indices: Tensor, values: Tensor, isa: str | None = None) -> Any | None:
     """The native operator of a matrix in compressed rows, or None where the kernels cannot serve it.
 
@@ -56,3 +51,9 @@ def operator(indptr: Tensor, indices: Tensor, values: Tensor, isa: str | None = 
     if module is None:
         return None
     return getattr(module, name)(indptr, indices, values, isa or module.best_isa())
+
+
+def pattern(indptr: Tensor, indices: Tensor, columns: int) -> Any | None:
+    """The native pattern of a sparse matrix in compressed rows (int32), or None where there are no kernels."""
+    module = kernels()
+    return None if module is None else module.Pattern(indptr, indices, columns, module.best_isa())

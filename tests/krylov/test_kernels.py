@@ -25,7 +25,7 @@ if module is None:
     pytest.skip("polybasis was built without its native kernels", allow_module_level=True)
 
 ISAS = ["plain", "avx2", "avx512"][: ["plain", "avx2", "avx512"].index(module.best_isa()) + 1]
-WIDTHS = [1, 2, 3, 5, 8, 16, 31, 33, 63, 64]
+WIDTHS = [1, 2, 3, 5, 8, 16, 31, 33, 63, 64, 130]
 TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-11}
 
 
@@ -46,12 +46,11 @@ def isa(request: pytest.FixtureRequest) -> str:
 
 def both(graph: pb.Graph, dtype: torch.dtype, isa: str) -> tuple[NativeKernels, ReferenceKernels]:
     operator = native.operator(graph.indptr, graph.indices, graph.values(dtype), isa)
-    return NativeKernels(operator, dtype), ReferenceKernels(graph)
+    return NativeKernels(operator), ReferenceKernels(graph)
 
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_optimal_basis_and_its_gradient(width: int, dtype: torch.dtype, isa: str) -> None:
-    width = min(width, native.widest(dtype))
     graph, K = random_graph(900, 6000), 5
     fast, reference = both(graph, dtype, isa)
     x = torch.relu(torch.randn(900, width, dtype=dtype))
@@ -59,7 +58,8 @@ def test_optimal_basis_and_its_gradient(width: int, dtype: torch.dtype, isa: str
     ours = fast.optimal_basis(x, fast.peak(x), K, last_gamma=True)
     theirs = reference.optimal_basis(x, reference.peak(x), K, last_gamma=True)
     assert torch.equal(ours.rank, theirs.rank)
-    for got, expected in zip(ours[:3], theirs[:3], strict=True):
+    close(fast.in_order(ours.vectors), theirs.vectors, dtype)
+    for got, expected in zip(ours[1:3], theirs[1:3], strict=True):
         close(got, expected, dtype)
     close(fast.combine(ours.vectors, alpha), reference.combine(theirs.vectors, alpha), dtype)
     for got, expected in zip(
@@ -70,7 +70,6 @@ def test_optimal_basis_and_its_gradient(width: int, dtype: torch.dtype, isa: str
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_recurrence_and_its_gradient(width: int, dtype: torch.dtype, isa: str) -> None:
-    width = min(width, native.widest(dtype))
     graph, K = random_graph(900, 6000), 4
     fast, reference = both(graph, dtype, isa)
     x, z_bar = torch.randn(900, width, dtype=dtype), torch.randn(900, width, dtype=dtype)
@@ -81,12 +80,12 @@ def test_recurrence_and_its_gradient(width: int, dtype: torch.dtype, isa: str) -
     assert h is not None
     assert expected_h is not None
     close(z, expected_z, dtype)
-    close(h, expected_h, dtype)
+    close(fast.in_order(h), expected_h, dtype)
     rolling, nothing = fast.recurrence(x, alpha, numbers, keep=False)
     assert nothing is None
     assert torch.equal(rolling, z)
     x_bar, alpha_bar, bars = fast.recurrence_adjoint(h, alpha, numbers, z_bar)
-    expected_x_bar, expected_alpha_bar, expected_bars = reference.recurrence_adjoint(h, alpha, numbers, z_bar)
+    expected_x_bar, expected_alpha_bar, expected_bars = reference.recurrence_adjoint(expected_h, alpha, numbers, z_bar)
     close(x_bar, expected_x_bar, dtype)
     close(alpha_bar, expected_alpha_bar, dtype)
     for got, expected in zip(bars, expected_bars, strict=True):
@@ -96,7 +95,7 @@ def test_recurrence_and_its_gradient(width: int, dtype: torch.dtype, isa: str) -
 @given(
     nodes=st.integers(1, 60),
     edges=st.integers(0, 200),
-    width=st.integers(1, 32),
+    width=st.integers(1, 100),
     K=st.integers(0, 9),
     double=st.booleans(),
     wide=st.booleans(),
@@ -108,13 +107,13 @@ def test_random_sizes(nodes: int, edges: int, width: int, K: int, double: bool, 
     graph = random_graph(nodes, edges, seed)
     index = torch.int64 if wide else torch.int32
     operator = native.operator(graph.indptr.to(index), graph.indices.to(index), graph.values(dtype))
-    fast, reference = NativeKernels(operator, dtype), ReferenceKernels(graph)
+    fast, reference = NativeKernels(operator), ReferenceKernels(graph)
     x = torch.randn(nodes, width, dtype=dtype)
     close(fast.peak(x), reference.peak(x), torch.float64)
     basis = fast.optimal_basis(x, fast.peak(x), K, last_gamma=bool(seed % 2))
     alpha = torch.randn(K + 1, width, dtype=dtype)
     z = fast.combine(basis.vectors, alpha)
-    close(z, reference.combine(basis.vectors, alpha), dtype)
+    close(z, reference.combine(fast.in_order(basis.vectors), alpha), dtype)
     for bar in fast.optimal_adjoint(basis, alpha, z):
         assert torch.isfinite(bar).all()
     numbers = Coefficients(torch.ones(width, dtype=dtype), *torch.rand(3, K, width, dtype=dtype).unbind())
@@ -122,7 +121,9 @@ def test_random_sizes(nodes: int, edges: int, width: int, K: int, double: bool, 
     assert h is not None
     close(z, reference.recurrence(x, alpha, numbers, keep=False)[0], dtype)
     close(
-        fast.recurrence_adjoint(h, alpha, numbers, z)[0], reference.recurrence_adjoint(h, alpha, numbers, z)[0], dtype
+        fast.recurrence_adjoint(h, alpha, numbers, z)[0],
+        reference.recurrence_adjoint(fast.in_order(h), alpha, numbers, z)[0],
+        dtype,
     )
 
 
@@ -152,7 +153,6 @@ def test_kernels_refuse_arrays_of_other_shapes() -> None:
     signal = torch.zeros(10, 3, dtype=torch.float64)
     for call in (
         lambda: operator.product(signal, torch.zeros(10, 4, dtype=torch.float64), 1),
-        lambda: operator.product(torch.zeros(10, 33, dtype=torch.float64), torch.zeros(10, 33, dtype=torch.float64), 1),
         lambda: operator.product(signal[:9], torch.zeros(9, 3, dtype=torch.float64), 1),
         lambda: operator.peak(signal, torch.zeros(2, dtype=torch.float64), 1),
         lambda: operator.combine(signal[None], torch.zeros(2, 3, dtype=torch.float64), signal, 1),

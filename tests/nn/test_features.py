@@ -41,7 +41,7 @@ def test_dropout_has_the_distribution_of_dense_dropout() -> None:
     torch.testing.assert_close(kept, torch.full_like(kept, 1 / 0.7))
     count = len(sparse.values)
     assert abs(len(kept) / count - 0.7) < 5 * (0.21 / count) ** 0.5
-    torch.testing.assert_close(dropped.transposed().to_dense().T, dropped.to_dense())
+    torch.testing.assert_close(dropped.transposed_product(torch.eye(len(dropped))).T, dropped.to_dense())
     assert features.dropout(sparse, 0.3, training=False) is sparse
 
 
@@ -62,6 +62,13 @@ def test_dropout_of_dense_signals() -> None:
     assert torch.equal(dropout(x, 0.3, training=True), dropped)
     assert dropout(x, 0.3, training=False) is x
     assert torch.equal(dropout(x, 1.0, training=True), torch.zeros_like(x))
+
+
+def test_dropout_of_neighbouring_entries_is_independent() -> None:
+    torch.manual_seed(0)
+    kept = (dropout(torch.ones(200_003), 0.5, training=True) != 0).float() - 0.5
+    for lag in (1, 2, 3, 4, 8, 64, 256):
+        assert abs(float((kept[lag:] * kept[:-lag]).mean())) < 5 * 0.25 / len(kept) ** 0.5
 
 
 def test_dense_where_that_is_faster() -> None:

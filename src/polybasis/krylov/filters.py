@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, cast
 
 import torch
@@ -42,13 +41,8 @@ def optimal_filter(graph: Graph, x: Tensor, alpha: Tensor) -> Tensor:
         return x * alpha.sum(0)
     checked_finite("alpha", alpha)
     kernels = kernels_for(graph, signal)
-    numbers = alpha.to(signal)
-
-    def on_panel(panel: Tensor, here: slice) -> Tensor:
-        filtered = _OptimalFilter.apply(panel, kernels, here.start, numbers[:, here])  # type: ignore[no-untyped-call]
-        return cast(Tensor, filtered)
-
-    return _by_panels(signal, kernels, on_panel).to(x.dtype)
+    filtered = cast(Tensor, _OptimalFilter.apply(signal, kernels, alpha.to(signal)))  # type: ignore[no-untyped-call]
+    return filtered.to(x.dtype)
 
 
 def recurrence_filter(graph: Graph, x: Tensor, alpha: Tensor, s: Tensor, a: Tensor, b: Tensor, c: Tensor) -> Tensor:
@@ -89,33 +83,18 @@ def recurrence_filter(graph: Graph, x: Tensor, alpha: Tensor, s: Tensor, a: Tens
         return x * alpha.sum(0)
     for name, number in (("alpha", alpha), ("s", s), ("a", a), ("b", b), ("c", c)):
         checked_finite(name, number)
-    numbers = [number.to(signal) for number in (alpha, s, a, b, c)]
+    numbers = [number.to(signal).contiguous() for number in (alpha, s, a, b, c)]
     kernels = kernels_for(graph, signal)
     keep = torch.is_grad_enabled() and any(number.requires_grad for number in (signal, *numbers))
-
-    def on_panel(panel: Tensor, here: slice) -> Tensor:
-        parts = (number[..., here].contiguous() for number in numbers)
-        filtered = _RecurrenceFilter.apply(panel, kernels, here.start, keep, *parts)  # type: ignore[no-untyped-call]
-        return cast(Tensor, filtered)
-
-    return _by_panels(signal, kernels, on_panel).to(x.dtype)
-
-
-def _by_panels(signal: Tensor, kernels: Kernels, on_panel: Callable[[Tensor, slice], Tensor]) -> Tensor:
-    """Filters as many channels at a time as the kernels take."""
-    channels = signal.shape[1]
-    widest = kernels.widest or channels
-    if channels <= widest:
-        return on_panel(signal, slice(0, channels))
-    panels = [slice(first, min(first + widest, channels)) for first in range(0, channels, widest)]
-    return torch.cat([on_panel(signal[:, here].contiguous(), here) for here in panels], dim=1)
+    filtered = cast(Tensor, _RecurrenceFilter.apply(signal, kernels, keep, *numbers))  # type: ignore[no-untyped-call]
+    return filtered.to(x.dtype)
 
 
 class _OptimalFilter(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, kernels: Kernels, first_channel: int, alpha: Tensor) -> Tensor:
+    def forward(ctx: Any, x: Tensor, kernels: Kernels, alpha: Tensor) -> Tensor:
         x, alpha = x.detach(), alpha.detach().contiguous()
-        peak = finite_peak(kernels, x, first_channel)
+        peak = finite_peak(kernels, x)
         basis = kernels.optimal_basis(x, peak, len(alpha) - 1, last_gamma=False)
         ctx.kernels = kernels
         ctx.save_for_backward(*basis, alpha)
@@ -126,17 +105,15 @@ class _OptimalFilter(torch.autograd.Function):
     def backward(ctx: Any, z_bar: Tensor) -> tuple[Tensor | None, ...]:
         *basis, alpha = ctx.saved_tensors
         x_bar, alpha_bar = ctx.kernels.optimal_adjoint(Lanczos(*basis), alpha, z_bar.contiguous())
-        return x_bar, None, None, alpha_bar
+        return x_bar, None, alpha_bar
 
 
 class _RecurrenceFilter(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any, x: Tensor, kernels: Kernels, first_channel: int, keep: bool, alpha: Tensor, *numbers: Tensor
-    ) -> Tensor:
+    def forward(ctx: Any, x: Tensor, kernels: Kernels, keep: bool, alpha: Tensor, *numbers: Tensor) -> Tensor:
         x, alpha = x.detach(), alpha.detach()
         coefficients = Coefficients(*(number.detach() for number in numbers))
-        finite_peak(kernels, x, first_channel)
+        finite_peak(kernels, x)
         z, h = kernels.recurrence(x, alpha, coefficients, keep=keep)
         if torch.isinf(kernels.peak(z)).any():
             raise OverflowError(
@@ -152,4 +129,4 @@ class _RecurrenceFilter(torch.autograd.Function):
     def backward(ctx: Any, z_bar: Tensor) -> tuple[Tensor | None, ...]:
         h, alpha, *numbers = ctx.saved_tensors
         x_bar, alpha_bar, bars = ctx.kernels.recurrence_adjoint(h, alpha, Coefficients(*numbers), z_bar.contiguous())
-        return x_bar, None, None, None, alpha_bar, *bars
+        return x_bar, None, None, alpha_bar, *bars

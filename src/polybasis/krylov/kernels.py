@@ -12,7 +12,7 @@ from polybasis.graph import Graph
 class Lanczos(NamedTuple):
     """An orthonormal basis V of each channel's Krylov space and its tridiagonal matrix."""
 
-    vectors: Tensor  # (K+1, N, d)
+    vectors: Tensor  # (K+1) x N x d numbers in the kernels' own order; see Kernels.in_order
     gamma: Tensor  # (K+1, d), float64
     sqrt_beta: Tensor  # (K+1, d), float64
     rank: Tensor  # (d,), int64
@@ -30,12 +30,13 @@ class Coefficients(NamedTuple):
 class Kernels(Protocol):
     """Signals are contiguous (N, d), float32 or float64; nothing here knows autograd."""
 
-    widest: int | None  # channels that one call takes; None: any number
-
     def peak(self, x: Tensor) -> Tensor:
         """The largest |x| of each channel, float64; infinity where x is not finite."""
 
     def optimal_basis(self, x: Tensor, peak: Tensor, K: int, *, last_gamma: bool) -> Lanczos: ...
+
+    def in_order(self, vectors: Tensor) -> Tensor:
+        """The vectors of a basis, or the h_k of a recurrence, as (K+1, N, d)."""
 
     def combine(self, vectors: Tensor, alpha: Tensor) -> Tensor:
         """z = sum_k alpha_k v_k."""
@@ -46,7 +47,7 @@ class Kernels(Protocol):
     def recurrence(
         self, x: Tensor, alpha: Tensor, coefficients: Coefficients, *, keep: bool
     ) -> tuple[Tensor, Tensor | None]:
-        """z = sum_k alpha_k h_k, and all h_k of shape (K+1, N, d) where they are to be kept."""
+        """z = sum_k alpha_k h_k, and all h_k, in the kernels' own order, where they are to be kept."""
 
     def recurrence_adjoint(
         self, h: Tensor, alpha: Tensor, coefficients: Coefficients, z_bar: Tensor
@@ -62,6 +63,6 @@ def kernels_for(graph: Graph, x: Tensor) -> Kernels:
     key = (x.dtype, x.device)
     if key not in graph.kernels:
         operator = graph.operator(x.dtype, x.device)
-        graph.kernels[key] = ReferenceKernels(graph) if operator is None else NativeKernels(operator, x.dtype)
+        graph.kernels[key] = ReferenceKernels(graph) if operator is None else NativeKernels(operator)
     kernels: Kernels = graph.kernels[key]
     return kernels

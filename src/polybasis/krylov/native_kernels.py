@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from polybasis import native
 from polybasis.krylov.kernels import Coefficients, Lanczos
 from polybasis.krylov.workspace import Workspace
 
@@ -15,10 +14,9 @@ from polybasis.krylov.workspace import Workspace
 class NativeKernels:
     """Kernels on a native operator. All memory is allocated here, once a call; threads are torch's number of them."""
 
-    def __init__(self, operator: Any, dtype: torch.dtype) -> None:
+    def __init__(self, operator: Any) -> None:
         self._operator = operator
         self._workspace = Workspace()
-        self.widest = native.widest(dtype)
 
     def peak(self, x: Tensor) -> Tensor:
         peak = torch.empty(x.shape[1], dtype=torch.float64)
@@ -35,6 +33,15 @@ class NativeKernels:
         )
         self._operator.optimal_basis(x, peak, *basis, last_gamma, torch.get_num_threads())
         return basis
+
+    def in_order(self, vectors: Tensor) -> Tensor:
+        planes, nodes, channels = vectors.shape
+        width = self._operator.panel_width()
+        if channels <= width:
+            return vectors
+        widths = [min(width, channels - first) for first in range(0, channels, width)]
+        panels = torch.split(vectors.flatten(), [planes * nodes * w for w in widths])
+        return torch.cat([panel.view(planes, nodes, w) for panel, w in zip(panels, widths, strict=True)], dim=2)
 
     def combine(self, vectors: Tensor, alpha: Tensor) -> Tensor:
         z = vectors.new_empty(vectors.shape[1:])

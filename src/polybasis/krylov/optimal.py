@@ -104,16 +104,5 @@ def optimal_basis(graph: Graph, x: Tensor, K: int) -> OptimalBasis:
         rank = torch.zeros(x.shape[1], dtype=torch.int64, device=x.device)
         return OptimalBasis(x.new_zeros(K + 1, *x.shape), numbers, numbers.clone(), rank)
     kernels = kernels_for(graph, signal)
-    channels = x.shape[1]
-    if kernels.widest is None or channels <= kernels.widest:
-        basis = kernels.optimal_basis(signal, finite_peak(kernels, signal), K, last_gamma=True)
-        return OptimalBasis(basis.vectors.to(x.dtype), *basis[1:])
-    vectors = x.new_empty(K + 1, *x.shape)
-    panels = []
-    for first in range(0, channels, kernels.widest):
-        here = slice(first, first + kernels.widest)
-        panel = signal[:, here].contiguous()
-        basis = kernels.optimal_basis(panel, finite_peak(kernels, panel, first), K, last_gamma=True)
-        vectors[..., here] = basis.vectors
-        panels.append(basis[1:])
-    return OptimalBasis(vectors, *(torch.cat(parts, dim=-1) for parts in zip(*panels, strict=True)))
+    basis = kernels.optimal_basis(signal, finite_peak(kernels, signal), K, last_gamma=True)
+    return OptimalBasis(kernels.in_order(basis.vectors).to(x.dtype), *basis[1:])

@@ -21,8 +21,6 @@ def _dot(u: Tensor, v: Tensor) -> Tensor:
 class ReferenceKernels:
     """Kernels on any device, made of torch operations."""
 
-    widest = None
-
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
 
@@ -76,6 +74,9 @@ class ReferenceKernels:
         if last_gamma:
             gamma[K] = _dot(self._product(vectors[K]), vectors[K])
         return Lanczos(vectors, gamma, sqrt_beta, rank)
+
+    def in_order(self, vectors: Tensor) -> Tensor:
+        return vectors
 
     def combine(self, vectors: Tensor, alpha: Tensor) -> Tensor:
         return torch.einsum("kd,knd->nd", alpha, vectors)

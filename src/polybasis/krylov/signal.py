@@ -23,13 +23,13 @@ def checked_signal(graph: Graph, x: Tensor) -> Tensor:
     return (x if x.dtype in COMPUTED else x.float()).contiguous()
 
 
-def finite_peak(kernels: Kernels, x: Tensor, first_channel: int = 0) -> Tensor:
-    """The largest |x| of each channel; refuses a signal that is not finite, counting channels from the given one."""
+def finite_peak(kernels: Kernels, x: Tensor) -> Tensor:
+    """The largest |x| of each channel; refuses a signal that is not finite."""
     peak = kernels.peak(x)
     if torch.isinf(peak).any():
         node, channel = (int(i) for i in (~torch.isfinite(x)).nonzero()[0])
         value = float(x[node, channel])
-        raise ValueError(f"x[{node}, {first_channel + channel}] is {value}; expected finite numbers: mend the signal")
+        raise ValueError(f"x[{node}, {channel}] is {value}; expected finite numbers: mend the signal")
     return peak
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-_STEPS = 1 << 16  # probabilities are rounded to this many steps
+from polybasis import native
 
 
 def dropout(x: Tensor, p: float, training: bool) -> Tensor:
@@ -20,23 +19,29 @@ def dropout(x: Tensor, p: float, training: bool) -> Tensor:
     """
     if not training or p <= 0 or x.numel() == 0:
         return x
-    if x.device.type != "cpu" or p >= 1:
+    served = x.device.type == "cpu" and x.dtype in (torch.float32, torch.float64) and p < 1
+    if not served or native.kernels() is None:
         return torch.nn.functional.dropout(x, p)
-    return cast(Tensor, _Dropout.apply(x, p))  # type: ignore[no-untyped-call]
+    return cast(Tensor, _Dropout.apply(x, p, int(torch.randint(2**62, (1,)))))  # type: ignore[no-untyped-call]
 
 
 class _Dropout(torch.autograd.Function):
+    """Keeps the seed in place of a mask: the gradient is dropped at the same places."""
+
     @staticmethod
-    def forward(ctx: Any, x: Tensor, p: float) -> Tensor:
-        generator = np.random.Generator(np.random.SFC64(int(torch.randint(2**62, (1,)))))
-        drawn = generator.integers(0, _STEPS, size=x.numel(), dtype=np.uint16)
-        scale = np.where(drawn >= round(p * _STEPS), np.float32(1 / (1 - p)), np.float32(0))
-        mask = torch.from_numpy(scale).view(x.shape).to(x.dtype)
-        ctx.save_for_backward(mask)
-        return x * mask
+    def forward(ctx: Any, x: Tensor, p: float, seed: int) -> Tensor:
+        ctx.p, ctx.seed = p, seed
+        return _dropped(x, p, seed)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, y_bar: Tensor) -> tuple[Tensor, None]:
-        (mask,) = ctx.saved_tensors
-        return y_bar * mask, None
+    def backward(ctx: Any, y_bar: Tensor) -> tuple[Tensor, None, None]:
+        return _dropped(y_bar, ctx.p, ctx.seed), None, None
+
+
+def _dropped(x: Tensor, p: float, seed: int) -> Tensor:
+    x = x.detach().contiguous()
+    y, kernels = torch.empty_like(x), native.kernels()
+    assert kernels is not None
+    kernels.dropout(x, p, seed, y, torch.get_num_threads())
+    return y

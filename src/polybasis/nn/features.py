@@ -14,9 +14,37 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from polybasis import native
 from polybasis.nn.dropout import dropout as drop
 
 DENSEST = 0.2  # share of nonzeros up to which sparse is faster
+
+
+class _Pattern:
+    """Where the nonzeros of a sparse matrix are, row by row."""
+
+    def __init__(self, indptr: Any, indices: Any, shape: tuple[int, int]) -> None:
+        self.indptr, self.indices = (torch.from_numpy(part.astype(np.int32)) for part in (indptr, indices))
+        self.shape = shape
+        self._native = native.pattern(self.indptr, self.indices, shape[1])
+
+    def product(self, values: Tensor, x: Tensor) -> Tensor:
+        """The product of the matrix with these values and x."""
+        if self._native is None or x.dtype != values.dtype:
+            return self.matrix(values).to(x.dtype) @ x
+        y = torch.empty(self.shape[0], x.shape[1])
+        self._native.product(values, x, y, torch.get_num_threads())
+        return y
+
+    def matrix(self, values: Tensor) -> Tensor:
+        """As a torch sparse CSR tensor."""
+        return torch.sparse_csr_tensor(self.indptr, self.indices, values, self.shape, check_invariants=False)
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        return self.indptr.numpy(), self.indices.numpy(), self.shape
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        self.__init__(*state)  # type: ignore[misc]
 
 
 class SparseFeatures:
@@ -33,8 +61,8 @@ class SparseFeatures:
         order = sp.csr_array((np.arange(csr.nnz), csr.indices, csr.indptr), shape=csr.shape).T.tocsr()
         self.shape: tuple[int, int] = (int(csr.shape[0]), int(csr.shape[1]))
         self.values = torch.from_numpy(csr.data)
-        self._rows = (torch.from_numpy(csr.indptr), torch.from_numpy(csr.indices))
-        self._columns = (torch.from_numpy(order.indptr), torch.from_numpy(order.indices))
+        self._rows = _Pattern(csr.indptr, csr.indices, self.shape)
+        self._columns = _Pattern(order.indptr, order.indices, self.shape[::-1])
         self._by_column = torch.from_numpy(order.data)  # places in `values`, column by column
 
     def with_values(self, values: Tensor) -> SparseFeatures:
@@ -43,22 +71,21 @@ class SparseFeatures:
         other.__dict__.update(self.__dict__, values=values)
         return other
 
-    def matrix(self) -> Tensor:
-        """As a torch sparse CSR tensor."""
-        return torch.sparse_csr_tensor(*self._rows, self.values, self.shape, check_invariants=False)
+    def __matmul__(self, weight: Tensor) -> Tensor:
+        """X W, outside autograd."""
+        return self._rows.product(self.values, weight)
 
-    def transposed(self) -> Tensor:
-        """The transpose as a torch sparse CSR tensor."""
-        values = self.values[self._by_column]
-        return torch.sparse_csr_tensor(*self._columns, values, self.shape[::-1], check_invariants=False)
+    def transposed_product(self, y: Tensor) -> Tensor:
+        """The transpose of X times y, outside autograd."""
+        return self._columns.product(self.values[self._by_column], y)
 
     def to_dense(self) -> Tensor:
         """As an ordinary tensor."""
-        return self.matrix().to_dense()
+        return self._rows.matrix(self.values).to_dense()
 
     def __getitem__(self, rows: Tensor) -> SparseFeatures:
         """Some of the rows."""
-        indptr, indices = (part.numpy() for part in self._rows)
+        indices, indptr = self._rows.indices.numpy(), self._rows.indptr.numpy()
         return SparseFeatures(sp.csr_array((self.values.numpy(), indices, indptr), shape=self.shape)[rows.numpy()])
 
     def __len__(self) -> int:
@@ -110,9 +137,9 @@ class _SparseProduct(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, weight: Tensor, x: SparseFeatures) -> Tensor:
         ctx.x = x
-        return x.matrix() @ weight.contiguous()
+        return x @ weight.contiguous()
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, y_bar: Tensor) -> tuple[Tensor, None]:
-        return ctx.x.transposed() @ y_bar.contiguous(), None
+        return ctx.x.transposed_product(y_bar.contiguous()), None

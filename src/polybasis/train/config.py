@@ -76,7 +76,7 @@ class Config:
             }
             for role, parameters in model.parameter_groups().items()
         ]
-        return torch.optim.Adam(groups)
+        return torch.optim.Adam(groups, fused=True)
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values."""

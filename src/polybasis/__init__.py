@@ -10,7 +10,21 @@ torch.Size([3, 4, 1])
 from polybasis import bases, data, krylov, nn, train
 from polybasis.classifier import NodeClassifier
 from polybasis.graph import Graph
+from polybasis.graph_filter import GraphFilter
 from polybasis.krylov import OptimalBasis, optimal_basis
+from polybasis.responses import apply_response
 
 __version__ = "0.1.0"
-__all__ = ["Graph", "NodeClassifier", "OptimalBasis", "bases", "data", "krylov", "nn", "optimal_basis", "train"]
+__all__ = [
+    "Graph",
+    "GraphFilter",
+    "NodeClassifier",
+    "OptimalBasis",
+    "apply_response",
+    "bases",
+    "data",
+    "krylov",
+    "nn",
+    "optimal_basis",
+    "train",
+]

@@ -229,3 +229,26 @@ def test_refused() -> None:
         Jacobi(float("nan"), 0)
     with pytest.raises(ValueError, match="no recurrence"):
         Jacobi(-1.0, -1.0).recurrence(4)
+
+
+@given(seed=st.integers(0, 999), K=st.integers(1, 12), spread=st.floats(0.1, 4))
+def test_canonical_moments_keep_the_weight_on_the_interval(seed: int, K: int, spread: float) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    moments = torch.sigmoid(spread * torch.randn(2 * K, 3, generator=generator, dtype=torch.float64))
+    nodes, weights = pb.bases.Favard.from_moments(moments).weight_function()
+    assert (nodes.abs() <= 1 + 1e-12).all()
+    torch.testing.assert_close(weights.sum(0), torch.ones(3, dtype=torch.float64))
+
+
+def test_canonical_moments_of_known_weights() -> None:
+    """The uniform weight has the moments 1/2 at odd places and k/(2k+1) at place 2k (Dette and Studden, 1997)."""
+    K = 6
+    moments = torch.tensor([0.5 if j % 2 else (j // 2) / (j + 1) for j in range(1, 2 * K + 1)], dtype=torch.float64)
+    basis = pb.bases.Favard.from_moments(moments)
+    points, weights = np.polynomial.legendre.leggauss(K + 1)
+    values = basis.evaluate(torch.from_numpy(points), K)
+    gram = values * torch.from_numpy(weights / 2) @ values.T
+    torch.testing.assert_close(gram, torch.eye(K + 1, dtype=torch.float64), atol=1e-12, rtol=0)
+    for bad in (torch.tensor([0.5]), torch.tensor([0.0, 0.5]), torch.tensor([0.5, 1.0])):
+        with pytest.raises(ValueError, match="moments"):
+            pb.bases.Favard.from_moments(bad)

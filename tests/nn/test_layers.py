@@ -17,6 +17,7 @@ NAMES = ["monomial", "chebyshev", "chebyshev-interpolation", "bernstein", "jacob
 LAYERS = {
     "optbasis": lambda channels, cached=False: pb.nn.OptBasisConv(channels, K, cached),
     "favard": lambda channels, cached=False: pb.nn.FavardConv(channels, K, cached),
+    "favard-bounded": lambda channels, cached=False: pb.nn.FavardConv(channels, K, cached, recurrence="bounded"),
     **{name: (lambda channels, cached=False, name=name: pb.nn.PolyConv(channels, K, name, cached)) for name in NAMES},
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from polybasis.bases.polynomial import Recurrence, ThreeTermBasis
@@ -39,6 +40,34 @@ class Favard(ThreeTermBasis):
         if not (sqrt_beta > 0).all():
             raise ValueError("sqrt_beta has an entry that is not positive; Favard's theorem wants all of them positive")
         self.gamma, self.sqrt_beta = gamma.double(), sqrt_beta.double()
+
+    @classmethod
+    def from_moments(cls, moments: Tensor) -> Favard:
+        r"""The orthonormal polynomials of a weight function on [-1, 1], given by its canonical moments.
+
+        Every sequence of numbers between 0 and 1 belongs to one weight function of mass 1 on the interval, and the
+        other way round (Dette and Studden, "The Theory of Canonical Moments", 1997): whatever the numbers do, the
+        weight cannot leave the spectrum, and the polynomials cannot explode on it. All of them 1/2 is the weight of
+        Chebyshev.
+
+        Args:
+            moments: (2K,) or (2K, d), strictly between 0 and 1.
+
+        >>> import torch, polybasis as pb
+        >>> basis = pb.bases.Favard.from_moments(torch.full((6,), 0.5))
+        >>> basis.sqrt_beta  # T_0, sqrt(2) T_1, sqrt(2) T_2, ..
+        tensor([1.0000, 0.7071, 0.5000, 0.5000], dtype=torch.float64)
+        """
+        p = moments.double()
+        if len(p) % 2:
+            raise ValueError(f"moments has {len(p)} rows; expected 2K, an even number of them")
+        if not ((p > 0) & (p < 1)).all():
+            raise ValueError("moments has an entry that is not between 0 and 1")
+        zeta = torch.cat([p[:1], (1 - p[:-1]) * p[1:]])  # zeta_1 .. zeta_2K; on [0, 1] they factor the Jacobi matrix
+        odd, even = zeta[0::2], zeta[1::2]
+        before = torch.cat([torch.zeros_like(even[:1]), even[:-1]])
+        one = torch.ones((1, *p.shape[1:]), dtype=p.dtype, device=p.device)
+        return cls(2 * (before + odd) - 1, torch.cat([one, 2 * (odd * even).sqrt()]))
 
     @property
     def K(self) -> int:

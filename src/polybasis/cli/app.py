@@ -7,7 +7,7 @@ import warnings
 
 import typer
 
-from polybasis.cli import bench, demo, train
+from polybasis.cli import bench, demo, reproduce, train
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -20,6 +20,7 @@ app.command("train")(train.train)
 app.command("predict")(train.predict)
 app.command("tune")(train.tune)
 app.command("datasets")(train.datasets)
+app.add_typer(reproduce.app, name="reproduce")
 app.command("bench")(bench.bench)
 
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Literal, get_args
+
 import torch
 from torch import Tensor
 
-from polybasis.bases import Favard
+from polybasis.bases import Favard, PolynomialBasis
 from polybasis.graph import Graph
 from polybasis.krylov import recurrence_filter
 from polybasis.nn.filter_layer import FilterLayer
 
 SMALLEST_SQRT_BETA = 0.01  # as in the paper's pseudo-code
+SMALLEST_MOMENT = 1e-3
+RecurrenceKind = Literal["free", "bounded"]
 
 
 class FavardConv(FilterLayer):
@@ -21,14 +25,17 @@ class FavardConv(FilterLayer):
         \sqrt{\beta_{k+1,l}}\, h_{k+1,l} = P h_{kl} - \gamma_{kl}\, h_{kl} - \sqrt{\beta_{kl}}\, h_{k-1,l}.
 
     Coefficients and recurrence are learned; whatever they become, the polynomials are orthonormal to some weight
-    function (Favard's theorem). At the start :math:`\alpha_0 = 1` and the other :math:`\alpha` are 0,
-    :math:`\sqrt\beta = 1`, :math:`\gamma = 0`, as in the paper's appendix; :math:`\sqrt\beta` counts as 0.01 where
-    it is less.
+    function (Favard's theorem). At the start :math:`\alpha_0 = 1` and the other :math:`\alpha` are 0.
 
     Args:
         channels: number of channels.
-        K: the degree; a channel has K+1 coefficients alpha, K+1 sqrt_beta and K gamma.
+        K: the degree; a channel has K+1 coefficients alpha.
         cached: keep the graph of the first call.
+        recurrence: ``free``: :math:`\gamma` and :math:`\sqrt\beta` themselves are learned, from 0 and 1 on, as in the
+            paper's appendix; :math:`\sqrt\beta` counts as 0.01 where it is less. The weight function may leave the
+            spectrum, where the polynomials then grow as powers of it: that is why training is not smooth.
+            ``bounded``: the canonical moments of a weight function on [-1, 1] are learned
+            (:meth:`polybasis.bases.Favard.from_moments`), from Chebyshev's on; it cannot leave the spectrum.
 
     Shapes:
         x (N, channels), edge_index (2, E) or a Graph -> (N, channels)
@@ -38,11 +45,17 @@ class FavardConv(FilterLayer):
     FavardConv(64, K=10)
     """
 
-    def __init__(self, channels: int, K: int, cached: bool = False) -> None:
+    def __init__(self, channels: int, K: int, cached: bool = False, recurrence: RecurrenceKind = "free") -> None:
         super().__init__(channels, K, cached)
+        if recurrence not in get_args(RecurrenceKind):
+            raise ValueError(f"recurrence is {recurrence!r}; expected {' or '.join(get_args(RecurrenceKind))}")
+        self.recurrence = recurrence
         self.alpha = torch.nn.Parameter(torch.empty(K + 1, channels))
-        self.gamma = torch.nn.Parameter(torch.empty(K, channels))
-        self.sqrt_beta = torch.nn.Parameter(torch.empty(K + 1, channels))
+        if recurrence == "free":
+            self.gamma = torch.nn.Parameter(torch.empty(K, channels))
+            self.sqrt_beta = torch.nn.Parameter(torch.empty(K + 1, channels))
+        else:
+            self.moments = torch.nn.Parameter(torch.empty(2 * K, channels))  # before the sigmoid
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -50,13 +63,23 @@ class FavardConv(FilterLayer):
         with torch.no_grad():
             self.alpha.zero_()
             self.alpha[0] = 1
-            self.gamma.zero_()
-            self.sqrt_beta.fill_(1)
+            if self.recurrence == "free":
+                self.gamma.zero_()
+                self.sqrt_beta.fill_(1)
+            else:
+                self.moments.zero_()
 
     @property
     def basis(self) -> Favard:
         """The basis as it is now."""
-        return Favard(self.gamma, self.sqrt_beta.clamp(min=SMALLEST_SQRT_BETA))
+        if self.recurrence == "free":
+            return Favard(self.gamma, self.sqrt_beta.clamp(min=SMALLEST_SQRT_BETA))
+        # A weight function that all but vanishes at some moment has polynomials beyond any number.
+        return Favard.from_moments(torch.sigmoid(self.moments.double()).clamp(SMALLEST_MOMENT, 1 - SMALLEST_MOMENT))
+
+    def polynomials(self, x: Tensor, graph: Graph) -> tuple[PolynomialBasis, Tensor]:
+        gamma, sqrt_beta = self.basis.gamma.detach(), self.basis.sqrt_beta.detach()
+        return Favard(gamma, sqrt_beta), self.alpha
 
     def filter(self, x: Tensor, graph: Graph) -> Tensor:
         return recurrence_filter(graph, x, self.alpha, *self.basis.recurrence(self.K))

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor
 
+from polybasis.bases import PolynomialBasis
 from polybasis.graph import Graph
 from polybasis.krylov.signal import checked_degree
 
@@ -36,6 +37,17 @@ class FilterLayer(torch.nn.Module, ABC):
     @abstractmethod
     def filter(self, x: Tensor, graph: Graph) -> Tensor:
         """The filtered signals."""
+
+    @abstractmethod
+    def polynomials(self, x: Tensor, graph: Graph) -> tuple[PolynomialBasis, Tensor]:
+        """The basis in which this signal is filtered and the coefficients, (K+1, channels), as they are now."""
+
+    def response(self, mu: Tensor, x: Tensor, graph: Graph) -> Tensor:
+        r"""The frequency response of every channel's filter at eigenvalues :math:`\mu` of P, (len(mu), channels)."""
+        basis, alpha = self.polynomials(x, graph)
+        values = basis.evaluate(mu, self.K)
+        values = values if values.dim() == 3 else values.unsqueeze(-1)
+        return (values * alpha.detach().double().unsqueeze(1)).sum(0)
 
     def forward(self, x: Tensor, edge_index: Tensor | Graph, edge_weight: Tensor | None = None) -> Tensor:
         """Filters ``x``.

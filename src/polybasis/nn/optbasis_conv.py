@@ -5,8 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from polybasis.bases import Favard, PolynomialBasis
 from polybasis.graph import Graph
-from polybasis.krylov import optimal_filter
+from polybasis.krylov import optimal_basis, optimal_filter
 from polybasis.nn.filter_layer import FilterLayer
 
 
@@ -41,6 +42,15 @@ class OptBasisConv(FilterLayer):
         with torch.no_grad():
             self.alpha.zero_()
             self.alpha[0] = 1
+
+    def polynomials(self, x: Tensor, graph: Graph) -> tuple[PolynomialBasis, Tensor]:
+        """The orthonormal polynomials of each channel's spectral density, taken to mass 1, and the coefficients."""
+        own = optimal_basis(graph, x.detach(), self.K)
+        # Past a channel's rank its vectors are zero and its polynomials mean nothing.
+        known = own.sqrt_beta > 0
+        sqrt_beta = torch.where(known, own.sqrt_beta, 1)
+        sqrt_beta[0] = 1
+        return Favard(own.gamma[:-1], sqrt_beta), torch.where(known, self.alpha.detach(), 0)
 
     def filter(self, x: Tensor, graph: Graph) -> Tensor:
         return optimal_filter(graph, x, self.alpha)

@@ -58,6 +58,9 @@ class PolyConv(FilterLayer):
         """The coefficients in the layer's basis, (K+1, channels)."""
         return self.alpha
 
+    def polynomials(self, x: Tensor, graph: Graph) -> tuple[PolynomialBasis, Tensor]:
+        return self.basis, self.coefficients()
+
     def filter(self, x: Tensor, graph: Graph) -> Tensor:
         alpha = self.coefficients()
         alpha = alpha if self._change is None else self._change.to(alpha) @ alpha

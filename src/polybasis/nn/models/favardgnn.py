@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from polybasis.nn.favard_conv import FavardConv
+from polybasis.nn.favard_conv import FavardConv, RecurrenceKind
 from polybasis.nn.models.filtered import FilteredMLP
 
 
@@ -14,6 +14,8 @@ class FavardGNN(FilteredMLP):
         K: degree of the filters.
         dropout: rate before the first and before the last linear layer.
         dropout2: rate on the signals that enter the filter.
+        recurrence: how the basis is learned, ``free`` as in the paper or ``bounded``; see
+            :class:`polybasis.nn.FavardConv`.
 
     >>> import polybasis as pb
     >>> pb.nn.FavardGNN(1433, 64, 7, K=10)
@@ -28,7 +30,8 @@ class FavardGNN(FilteredMLP):
         K: int = 10,
         dropout: float = 0.5,
         dropout2: float = 0.5,
+        recurrence: RecurrenceKind = "free",
         num_nodes: int | None = None,
     ) -> None:
-        conv = FavardConv(hidden_channels, K)
+        conv = FavardConv(hidden_channels, K, recurrence=recurrence)
         super().__init__(in_channels, hidden_channels, out_channels, num_nodes, conv, dropout, dropout2)

@@ -38,7 +38,8 @@ class FilteredMLP(Model):
         self.dropout, self.dropout2 = dropout, dropout2
 
     def roles(self) -> dict[str, Role]:
-        return {"conv.alpha": "coefficients", "conv.gamma": "recurrence", "conv.sqrt_beta": "recurrence"}
+        recurrence: dict[str, Role] = dict.fromkeys(("conv.gamma", "conv.sqrt_beta", "conv.moments"), "recurrence")
+        return {"conv.alpha": "coefficients", **recurrence}
 
     def forward(self, x: Features, graph: Graph) -> Tensor:
         signal = self.first(features.dropout(x, self.dropout, self.training)).relu()

@@ -1,0 +1,108 @@
+"""`polybasis reproduce`: the paper's tables and figures."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from matplotlib.figure import Figure
+
+from polybasis.cli.display import console
+from polybasis.data.catalogue import data_root as data_root_of
+from polybasis.data.catalogue import load
+from polybasis.data.images import published_images
+from polybasis.experiments import figures, filter_results
+from polybasis.experiments.filter_learning import Problem, reduced
+from polybasis.report.figures import save
+
+app = typer.Typer(no_args_is_help=True, help="Make the paper's tables and figures.")
+DataRoot = Annotated[
+    str | None, typer.Option(help="Folder of all data sets; POLYBASIS_DATA or the user's cache unless given.")
+]
+
+
+def _problem(data_root: str | None) -> Problem:
+    console.print("filtering fifteen images in four ways")
+    return reduced(published_images(data_root_of(data_root)))
+
+
+def _say(text: str) -> None:
+    console.print(text)
+
+
+@app.command("filter-learning")
+def filter_learning(
+    out: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("results/filter-learning"),
+    data_root: DataRoot = None,
+) -> None:
+    """Learn filters on sixty image samples in eight bases, and in closed form: the paper's filter-learning table."""
+    start = time.monotonic()
+    filter_results.make_table(_problem(data_root), out, _say)
+    filter_results.write_readme(out)
+    console.print(f"results in {out} after {time.monotonic() - start:.0f} s; the table is in {out / 'README.md'}")
+
+
+@app.command("favard-convergence")
+def favard_convergence(
+    out: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("results/filter-learning"),
+    epochs: Annotated[int, typer.Option(help="Epochs of each training.", min=200)] = 10_000,
+    data_root: DataRoot = None,
+) -> None:
+    """Train learned bases for long, in the paper's way and in better ones; goes on where it was stopped."""
+    filter_results.make_long(_problem(data_root), out, epochs, _say)
+    filter_results.make_chameleon(load("chameleon", data_root), out, epochs, _say)
+    filter_results.write_readme(out)
+    console.print(f"results in {out}")
+
+
+FIGURES = (
+    "representation",
+    "convergence",
+    "convergence-more",
+    "bumps",
+    "bumps-chameleon",
+    "filtered-images",
+    "conditions",
+)
+
+
+@app.command("figure")
+def figure(
+    names: Annotated[list[str] | None, typer.Argument(help=f"Figures: {', '.join(FIGURES)}; all unless given.")] = None,
+    out: Annotated[Path, typer.Option(help="Folder of the pictures.")] = Path("docs/figures"),
+    results: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("results/filter-learning"),
+    data_root: DataRoot = None,
+) -> None:
+    """Draw figures of the paper, and new ones, as PNG and SVG."""
+    wanted = names or list(FIGURES)
+    for name in wanted:
+        if name not in FIGURES:
+            raise ValueError(f"there is no figure {name!r}; expected some of {', '.join(FIGURES)}")
+    problem = _problem(data_root) if {*wanted} - {"representation", "bumps-chameleon", "filtered-images"} else None
+
+    def chameleon() -> Figure:
+        rows = filter_results.read_rows(results / filter_results.CHAMELEON)
+        if not rows:
+            raise FileNotFoundError(
+                f"{results / filter_results.CHAMELEON} is not there: run `polybasis reproduce favard-convergence`"
+            )
+        return figures.chameleon_bumps(rows, filter_results.KEPT_EVERY)
+
+    def samples(*numbers: int) -> Problem:
+        assert problem is not None
+        return problem[list(numbers)]
+
+    drawn: dict[str, Callable[[], Figure]] = {
+        "representation": figures.representation,
+        "convergence": lambda: figures.convergence(samples(3)),
+        "convergence-more": lambda: figures.convergence(samples(4, 9, 18, 31)),
+        "bumps": lambda: figures.bumps(samples(3)),
+        "bumps-chameleon": chameleon,
+        "filtered-images": lambda: figures.filtered_images(published_images(data_root_of(data_root))[0]),
+        "conditions": lambda: figures.conditions(samples(*range(60))),
+    }
+    for name in wanted:
+        console.print(", ".join(str(path) for path in save(drawn[name](), out / name)))

@@ -1,0 +1,85 @@
+"""What a trained model's filters do to the spectrum."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from polybasis.bases import Favard, PolynomialBasis
+from polybasis.graph import Graph
+from polybasis.krylov import optimal_basis
+from polybasis.nn.features import Features
+from polybasis.nn.filter_layer import FilterLayer
+
+PROBES, PROBE_DEGREE = 16, 80
+
+
+@dataclass(frozen=True)
+class Filters:
+    """The filters of a model on one graph.
+
+    Attributes:
+        mu: points of the spectrum, (n,).
+        responses: (n, channels).
+        basis: the polynomials they are made of.
+        values: the basis polynomials, (K+1, n), the median over channels where each has its own.
+    """
+
+    mu: Tensor
+    responses: Tensor
+    basis: PolynomialBasis
+    values: Tensor
+
+    def weight_functions(self) -> tuple[Tensor, Tensor] | None:
+        """Nodes and weights of each channel's weight function, (n, channels), where the basis has one of its own."""
+        if not isinstance(self.basis, Favard) or self.basis.gamma.dim() < 2:
+            return None
+        return self.basis.weight_function()
+
+
+def filters_of(model: torch.nn.Module, x: Features, graph: Graph, points: int = 201) -> Filters:
+    """The filters of a trained model.
+
+    Args:
+        model: a model with one filter layer.
+        x, graph: features and graph; the optimal basis depends on them.
+        points: how many points of the spectrum.
+
+    Raises:
+        ValueError: where the model has no polynomial filter, or several.
+    """
+    layers = [module for module in model.modules() if isinstance(module, FilterLayer)]
+    if len(layers) != 1:
+        raise ValueError(f"{type(model).__name__} has {len(layers)} polynomial filters; expected a model with one")
+    layer, caught = layers[0], []
+    handle = layer.register_forward_pre_hook(lambda _, inputs: caught.append(inputs))
+    training = model.training
+    try:
+        with torch.no_grad():
+            model.eval()(x, graph)
+    finally:
+        handle.remove()
+        model.train(training)
+    signal, on_graph = caught[0][:2]
+    mu = torch.linspace(-1, 1, points, dtype=torch.float64)
+    basis, _ = layer.polynomials(signal, on_graph)
+    values = basis.evaluate(mu, layer.K)
+    with torch.no_grad():
+        responses = layer.response(mu, signal, on_graph)
+    return Filters(mu, responses, basis, values.median(dim=-1).values if values.dim() == 3 else values)
+
+
+def spectral_density(graph: Graph, bins: int = 60) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """A histogram of the eigenvalues of P, by the Gauss quadratures of random signals: edges and heights.
+
+    No eigenvalue is computed: the weight functions of a few random signals have the spectrum's density for their mean.
+    """
+    generator = torch.Generator().manual_seed(0)
+    signals = torch.randn(graph.num_nodes, PROBES, generator=generator, dtype=torch.float64)
+    nodes, weights = optimal_basis(graph, signals, min(PROBE_DEGREE, graph.num_nodes)).weight_function()
+    heights, edges = np.histogram(nodes.flatten(), bins=bins, range=(-1, 1), weights=weights.flatten(), density=True)
+    return edges, heights

@@ -1,0 +1,91 @@
+"""Adam for losses without noise: it never lets them rise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
+
+
+class GuardedAdam:
+    """Adam that takes a step back where the loss rose.
+
+    With a constant step size Adam keeps jumping out of a minimum it has found, in any basis. Here a step after which
+    the loss is more than ``slack`` above its lowest so far is taken back, the momentum forgotten and the step size
+    halved; it grows again with every step that is kept. Meant for full batches without dropout, where a loss is a
+    function of the parameters alone.
+
+    Several independent problems may be trained together: the last axis of every parameter is then cut into as many
+    equal parts as there are losses, and each problem has its own steps.
+
+    Args:
+        groups: parameters and their learning rate.
+        slack: share by which a loss may exceed its lowest so far.
+
+    >>> import torch
+    >>> x = torch.nn.Parameter(torch.tensor([3.0, -1.0]))
+    >>> adam = GuardedAdam([([x], 0.5)])
+    >>> for _ in range(200):
+    ...     losses = adam.step(lambda: x**2)  # two problems
+    >>> bool((losses < 1e-4).all())
+    True
+    """
+
+    def __init__(self, groups: list[tuple[list[torch.nn.Parameter], float]], slack: float = 0.005) -> None:
+        self._parameters = [(parameter, lr) for parameters, lr in groups for parameter in parameters]
+        self._slack = slack
+        self._mean = [torch.zeros_like(parameter) for parameter, _ in self._parameters]
+        self._square = [torch.zeros_like(parameter) for parameter, _ in self._parameters]
+        self._losses: Tensor | None = None
+        self._gradients: list[Tensor] = []
+
+    def step(self, losses: Callable[[], Tensor]) -> Tensor:
+        """One step; returns the losses after it, one for each problem, shape (problems,).
+
+        Args:
+            losses: computes the losses from the parameters as they are.
+        """
+        if self._losses is None:
+            self._losses, self._gradients = self._evaluated(losses)
+            self._lowest = self._losses.clone()
+            self._steps = torch.zeros_like(self._losses)
+            self._share = torch.ones_like(self._losses)
+        before = [parameter.detach().clone() for parameter, _ in self._parameters]
+        mean = [BETA1 * m + (1 - BETA1) * g for m, g in zip(self._mean, self._gradients, strict=True)]
+        square = [BETA2 * v + (1 - BETA2) * g**2 for v, g in zip(self._square, self._gradients, strict=True)]
+        steps = self._steps + 1
+        with torch.no_grad():
+            for (parameter, lr), m, v in zip(self._parameters, mean, square, strict=True):
+                first, second, share = (
+                    self._spread(numbers, parameter) for numbers in (1 - BETA1**steps, 1 - BETA2**steps, self._share)
+                )
+                parameter.sub_(lr * share * (m / first) / ((v / second).sqrt() + EPSILON))
+        found, gradients = self._evaluated(losses)
+        kept = found <= self._lowest * (1 + self._slack)
+        with torch.no_grad():
+            for i, (parameter, _) in enumerate(self._parameters):
+                keep = self._spread(kept, parameter)
+                parameter.copy_(torch.where(keep, parameter, before[i]))
+                self._gradients[i] = torch.where(keep, gradients[i], self._gradients[i])
+                self._mean[i] = torch.where(keep, mean[i], 0)
+                self._square[i] = torch.where(keep, square[i], self._square[i])
+        self._steps = torch.where(kept, steps, self._steps)
+        self._share = torch.where(kept, (1.02 * self._share).clamp(max=1), self._share / 2)
+        self._losses = torch.where(kept, found, self._losses)
+        self._lowest = torch.minimum(self._lowest, self._losses)
+        return self._losses
+
+    def _evaluated(self, losses: Callable[[], Tensor]) -> tuple[Tensor, list[Tensor]]:
+        found = losses()
+        gradients = torch.autograd.grad(found.sum(), [parameter for parameter, _ in self._parameters])
+        return found.detach(), list(gradients)
+
+    @staticmethod
+    def _spread(numbers: Tensor, parameter: Tensor) -> Tensor:
+        """A number for each problem as numbers along the parameter's last axis."""
+        if len(numbers) == 1:
+            return numbers[0]
+        return numbers.repeat_interleave(parameter.shape[-1] // len(numbers))

@@ -1,0 +1,107 @@
+"""The closed form against least squares with a dense eigendecomposition."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from conftest import dense, random_graph
+
+import polybasis as pb
+from polybasis.graph_filter import joint_basis
+
+
+def powers(graph: pb.Graph, x: torch.Tensor, K: int) -> torch.Tensor:
+    """Chebyshev polynomials of P on x, stacked over the signals, (N d, K+1)."""
+    P = dense(graph)
+    columns = [x, P @ x]
+    for _ in range(2, K + 1):
+        columns.append(2 * P @ columns[-1] - columns[-2])
+    return torch.stack([column.flatten() for column in columns[: K + 1]], dim=1)
+
+
+@pytest.mark.parametrize("channels", [1, 4])
+def test_the_fit_is_the_least_squares_solution(channels: int) -> None:
+    graph, K = random_graph(80, 240), 6
+    x, y = torch.randn(2, 80, channels, dtype=torch.float64)
+    f = pb.GraphFilter(K).fit(graph, x, y)
+    matrix = powers(graph, x, K)
+    best = matrix @ torch.linalg.lstsq(matrix, y.flatten()).solution
+    torch.testing.assert_close(f.transform(graph, x).flatten(), best, rtol=1e-8, atol=1e-8)
+    assert f.mse_ == pytest.approx(float((best - y.flatten()).square().mean()))
+
+
+def test_one_pair_is_v_transposed_y() -> None:
+    graph = random_graph(60, 200)
+    x, y = torch.randn(2, 60, 1, dtype=torch.float64)
+    own = pb.optimal_basis(graph, x, 5)
+    f = pb.GraphFilter(5).fit(graph, x, y)
+    torch.testing.assert_close(f.coefficients_, torch.einsum("knd,nd->k", own.vectors, y))
+
+
+def test_the_joint_basis_is_orthonormal_to_all_signals_together() -> None:
+    graph, K = random_graph(70, 250), 5
+    x = torch.randn(70, 3, dtype=torch.float64)
+    basis = joint_basis(pb.optimal_basis(graph, x, K))
+    recurrence = basis.recurrence(K).per_channel(3)
+    vectors = torch.stack(
+        [
+            pb.krylov.recurrence_filter(
+                graph, x, torch.eye(K + 1, dtype=torch.float64)[:, [k]].expand(-1, 3), *recurrence
+            )
+            for k in range(K + 1)
+        ]
+    )
+    gram = torch.einsum("jnd,knd->jk", vectors, vectors)
+    torch.testing.assert_close(gram, torch.eye(K + 1, dtype=torch.float64), atol=1e-10, rtol=0)
+
+
+def test_ridge_solves_the_penalised_problem() -> None:
+    graph, K, ridge = random_graph(80, 240), 5, 0.03
+    x, y = torch.randn(2, 80, 2, dtype=torch.float64)
+    f = pb.GraphFilter(K, ridge=ridge).fit(graph, x, y)
+    points, weights = np.polynomial.legendre.leggauss(K + 1)
+    values = torch.from_numpy(np.polynomial.chebyshev.chebvander(points, K))
+    matrix, energy = powers(graph, x, K), float(x.square().sum())
+    normal = matrix.T @ matrix + ridge * energy * values.T @ (torch.from_numpy(weights / 2)[:, None] * values)
+    solution = torch.linalg.solve(normal, matrix.T @ y.flatten())
+    np.testing.assert_allclose(f.polynomial().coef, solution.numpy(), rtol=1e-7, atol=1e-9)
+
+
+def test_a_filter_learned_here_serves_elsewhere() -> None:
+    here, there = random_graph(100, 400, seed=1), random_graph(50, 130, seed=2)
+    truth = np.polynomial.Chebyshev([0.5, -1.0, 0.25])
+    x = torch.randn(100, dtype=torch.float64)
+    P = dense(here)
+    f = pb.GraphFilter(K=2).fit(here, x, 0.5 * x - P @ x + 0.25 * (2 * P @ (P @ x) - x))
+    np.testing.assert_allclose(f.polynomial().coef, truth.coef, atol=1e-9)
+    mu = np.linspace(-1, 1, 5)
+    np.testing.assert_allclose(f.response(mu), truth(mu), atol=1e-9)
+    z, P = torch.randn(50, 3), dense(there)
+    expected = 0.5 * z.double() - P @ z.double() + 0.25 * (2 * P @ (P @ z.double()) - z.double())
+    torch.testing.assert_close(f.transform(there, z), expected.float())
+
+
+def test_signals_with_small_krylov_spaces() -> None:
+    """A star's hub reaches two dimensions: the polynomial has as many coefficients and fits what can be fitted."""
+    star = pb.Graph.from_edge_index([[0, 0, 0], [1, 2, 3]])
+    x = torch.tensor([1.0, 0, 0, 0], dtype=torch.float64)
+    f = pb.GraphFilter(K=8).fit(star, x, star @ x)
+    assert len(f.coefficients_) == 2
+    torch.testing.assert_close(f.transform(star, x), star @ x)
+
+
+def test_bad_input_is_named() -> None:
+    graph, x = random_graph(10, 20), torch.rand(10)
+    with pytest.raises(ValueError, match="not been fitted"):
+        pb.GraphFilter().response(0.5)
+    with pytest.raises(ValueError, match="zero everywhere"):
+        pb.GraphFilter().fit(graph, torch.zeros(10), x)
+    with pytest.raises(ValueError, match="same for both"):
+        pb.GraphFilter().fit(graph, x, torch.rand(10, 2))
+    with pytest.raises(ValueError, match="not finite"):
+        pb.GraphFilter().fit(graph, x, torch.full((10,), torch.nan))
+    with pytest.raises(ValueError, match="ridge"):
+        pb.GraphFilter(ridge=-1)
+    with pytest.raises(ValueError, match="shape"):
+        pb.GraphFilter().fit(graph, torch.rand(10, 2, 2), x)

@@ -7,7 +7,7 @@ import warnings
 
 import typer
 
-from polybasis.cli import bench, demo, reproduce, train
+from polybasis.cli import bench, demo, plot, reproduce, train
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -21,6 +21,7 @@ app.command("predict")(train.predict)
 app.command("tune")(train.tune)
 app.command("datasets")(train.datasets)
 app.add_typer(reproduce.app, name="reproduce")
+app.command("plot")(plot.plot)
 app.command("bench")(bench.bench)
 
 

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from polybasis.cli.display import console
 from polybasis.data.catalogue import data_root as data_root_of
 from polybasis.data.catalogue import load
-from polybasis.data.images import published_images
+from polybasis.data.images import published_images, sample_photograph
 from polybasis.experiments import figures, filter_results
 from polybasis.experiments.filter_learning import Problem, reduced
 from polybasis.report.figures import save
@@ -101,7 +101,7 @@ def figure(
         "convergence-more": lambda: figures.convergence(samples(4, 9, 18, 31)),
         "bumps": lambda: figures.bumps(samples(3)),
         "bumps-chameleon": chameleon,
-        "filtered-images": lambda: figures.filtered_images(published_images(data_root_of(data_root))[0]),
+        "filtered-images": lambda: figures.filtered_images(sample_photograph()),
         "conditions": lambda: figures.conditions(samples(*range(60))),
     }
     for name in wanted:

@@ -18,7 +18,7 @@ from polybasis.classifier import NodeClassifier
 from polybasis.cli.display import console, results_table, summarised, training_bar
 from polybasis.data.catalogue import CATALOGUE, data_root, load, present
 from polybasis.data.dataset import edge_homophily
-from polybasis.data.own_files import read_own_graph
+from polybasis.data.own_files import OwnGraph, read_own_graph
 from polybasis.nn.models import MODELS
 from polybasis.train.config import Config, default_config, published_config
 from polybasis.train.files import write_atomically
@@ -116,6 +116,18 @@ def _train_own(
         )
 
 
+def trained_model(model: Path, edges: Path, features: Path | None) -> tuple[NodeClassifier, OwnGraph]:
+    """A trained model and a graph that it can serve."""
+    classifier = NodeClassifier.load(model)
+    own = read_own_graph(edges, features)
+    expected = classifier.notes_.get("nodes")
+    if expected is not None and (own.has_features or own.nodes != expected):
+        raise ValueError(f"{model} was trained on structure alone: it can serve only the nodes it was trained on")
+    if expected is None and not own.has_features:
+        raise ValueError(f"{model} was trained with {classifier.num_features_} features: pass --features")
+    return classifier, own
+
+
 def predict(
     model: Annotated[Path, typer.Argument(help="The folder of a trained model.")],
     edges: Edges = None,
@@ -125,13 +137,7 @@ def predict(
     """Predict the classes of a graph's nodes: node, prediction, and a probability for each class."""
     if edges is None:
         raise ValueError("predict wants --edges FILE, and --features FILE where the model was trained with features")
-    classifier = NodeClassifier.load(model)
-    own = read_own_graph(edges, features)
-    expected = classifier.notes_.get("nodes")
-    if expected is not None and (own.has_features or own.nodes != expected):
-        raise ValueError(f"{model} was trained on structure alone: it can predict only the nodes it was trained on")
-    if expected is None and not own.has_features:
-        raise ValueError(f"{model} was trained with {classifier.num_features_} features: pass --features")
+    classifier, own = trained_model(model, edges, features)
     probabilities = classifier.predict_proba(own.graph, own.x)
     table = io.StringIO()
     writer = csv.writer(table, lineterminator="\n")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -73,6 +73,14 @@ def read_image(path: Path, side: int | None = None) -> ImageSignals:
     if side is not None and picture.size != (side, side):
         picture = picture.resize((side, side), Image.Resampling.BILINEAR)
     return image_signals(np.asarray(picture), path.stem)
+
+
+def sample_photograph(side: int = 100) -> ImageSignals:
+    """A photograph that comes with Matplotlib: Grace Hopper, by the United States Navy."""
+    from matplotlib import get_data_path
+
+    image = read_image(Path(get_data_path()) / "sample_data" / "grace_hopper.jpg", side)
+    return replace(image, name="photograph")
 
 
 def published_images(root: Path) -> list[ImageSignals]:

@@ -133,7 +133,8 @@ def _table_part(rows: list[Row]) -> list[str]:
         "",
         f"{len(closed)} samples, mean ± standard deviation; Adam, learning rate 0.01 (the published code's; the "
         "paper's text says 0.1, whose figures are in the last column), at most 500 epochs, end when the loss changes "
-        "by less than 1e-4. Condition number: of the Hessian at the start, median over the samples of the worst channel.",
+        "by less than 1e-4. Condition number: of the Hessian at the start, median over the samples of the worst "
+        "channel.",
         "",
         markdown_table(header, lines),
     ]

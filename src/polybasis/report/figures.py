@@ -93,7 +93,8 @@ def draw_convergence(
                 ax.axhline(
                     float(np.asarray(floor)[i]), color="black", linewidth=0.8, linestyle=":", label="closed form"
                 )
-            ax.set(yscale="log", xscale="log", title=title, xlabel="epoch", ylabel=ylabel)
+            ax.set(yscale="log", xscale="log", xlabel="epoch", ylabel=ylabel)
+            ax.set_title(title, fontsize=8)
         for ax in axes.flat[len(titles) :]:
             ax.set_visible(False)
         axes.flat[0].legend(fontsize=7)
@@ -149,9 +150,7 @@ def draw_conditions(conditions: Mapping[str, ArrayLike]) -> Figure:
     return drawn
 
 
-def draw_responses(
-    mu: ArrayLike, responses: ArrayLike, density: tuple[ArrayLike, ArrayLike] | None = None, title: str = ""
-) -> Figure:
+def draw_responses(mu: ArrayLike, responses: ArrayLike, density: tuple[ArrayLike, ArrayLike] | None = None) -> Figure:
     """The responses of all channels of a layer, their spread, and the graph's spectrum behind them.
 
     Args:
@@ -179,9 +178,13 @@ def draw_responses(
                 behind.grid(False)
                 ax.set_zorder(behind.get_zorder() + 1)
                 ax.patch.set_visible(False)
+        if density is not None:  # where there are no eigenvalues a response acts on nothing and may be anything
+            edges, heights = (np.asarray(part) for part in density)
+            bins = np.clip(np.searchsorted(edges, points, side="right") - 1, 0, len(heights) - 1)
+            low, high = np.percentile(values[heights[bins] > 0], [0.5, 99.5])
+            margin = 0.15 * max(high - low, 1e-12)
+            left.set_ylim(low - margin, high + margin)
         right.legend(fontsize=7)
-        if title:
-            drawn.suptitle(title)
     return drawn
 
 

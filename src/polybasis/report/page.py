@@ -23,7 +23,8 @@ p, figcaption { max-width: 42rem; } figure { margin: 1.5rem 0; }
 figcaption { color: var(--dim); font-size: .92rem; margin-top: .4rem; }
 img { display: block; width: 100%; height: auto; background: #fff; border-radius: 4px; }
 .scroll { overflow-x: auto; } table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-th, td { padding: .3rem .8rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
+th, td { padding: .3rem .8rem; border-bottom: 1px solid var(--line); text-align: right; }
+td { white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; }
 """
 

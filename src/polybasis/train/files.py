@@ -16,6 +16,9 @@ def write_atomically(path: Path, content: bytes) -> None:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
+        mask = os.umask(0)  # the only way to read it
+        os.umask(mask)
+        Path(temporary).chmod(0o666 & ~mask)
         Path(temporary).replace(path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)

@@ -1,0 +1,156 @@
+"""The report as a browser shows it, and the pictures in it."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import polybasis as pb
+from polybasis.nn.interpret import filters_of, spectral_density
+from polybasis.report import figures
+from polybasis.report.model_figures import draw_model
+from polybasis.report.page import Page
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What `polybasis demo` writes."""
+    out = tmp_path_factory.mktemp("demo")
+    run = [sys.executable, "-c", "from polybasis.cli import main; main()", "demo", "--out", str(out), "--splits", "1"]
+    subprocess.run(run, check=True, capture_output=True)
+    return out / "report.html"
+
+
+def test_the_report_is_one_small_file(report: Path) -> None:
+    text = report.read_text()
+    assert report.stat().st_size < 5e6
+    assert not re.search(r"""(?:src|href)=["'](?!data:)""", text)
+    assert "http" not in re.sub(r"base64,[^\"]*", "", text)
+    assert text.count("<figure>") == text.count("<figcaption>") == 4
+    for word in ("optimal", "monomial", "closed form", "optbasisgnn", "mlp"):
+        assert word in text
+    assert (report.parent / "convergence.svg").exists()
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+@pytest.mark.parametrize("width", [360, 1280])
+def test_the_report_in_a_browser(report: Path, width: int, tmp_path: Path) -> None:
+    """Every figure is shown, nothing is wider than the window, nothing is said on the console."""
+    probe = """
+      const frame = document.querySelector("iframe");
+      frame.addEventListener("load", () => {
+        const page = frame.contentDocument, root = page.documentElement;
+        const shown = [...page.images].filter(image => image.complete && image.naturalWidth > 0).length;
+        const dark = frame.contentWindow.matchMedia("(prefers-color-scheme: dark)").matches;
+        document.body.dataset.found = JSON.stringify({
+          title: page.title, shown, images: page.images.length, overflow: root.scrollWidth - root.clientWidth,
+          paper: frame.contentWindow.getComputedStyle(page.body).backgroundColor, dark,
+          text: page.body.innerText.length,
+        });
+      });
+    """
+    outer = tmp_path / "outer.html"
+    frame = f'<iframe width="{width}" height="900" srcdoc="{html.escape(report.read_text())}"></iframe>'
+    outer.write_text(f"<!doctype html><body>{frame}<script>{probe}</script></body>")
+    found = {}
+    for mode in ("light", "dark"):
+        flags = [
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--enable-logging=stderr",
+            "--virtual-time-budget=10000",
+        ]
+        flags += ["--force-dark-mode", "--blink-settings=preferredColorScheme=0"] if mode == "dark" else []
+        flags += ["--virtual-time-budget=10000", f"--user-data-dir={tmp_path / mode}", "--dump-dom", outer.as_uri()]
+        done = subprocess.run([str(CHROMIUM), *flags], capture_output=True, text=True, timeout=120, check=True)
+        assert "CONSOLE" not in done.stderr
+        data = re.search(r'data-found="([^"]*)"', done.stdout)
+        assert data, done.stderr[-2000:]
+        found[mode] = json.loads(html.unescape(data[1]))
+    light, dark = found["light"], found["dark"]
+    assert light["title"].startswith("Polynomial graph filters")
+    assert light["shown"] == light["images"] == 4
+    assert light["overflow"] <= 0
+    assert light["text"] > 1000
+    assert not light["dark"]
+    assert dark["dark"]
+    assert light["paper"] != dark["paper"]
+
+
+def test_text_on_a_page_is_escaped(tmp_path: Path) -> None:
+    page = Page("a < b")
+    page.heading("<script>")
+    page.text("x & y")
+    page.table(["<i>"], [["<b>"]])
+    page.write(tmp_path / "page.html")
+    text = (tmp_path / "page.html").read_text()
+    for raw in ("<script>", "<i>", "<b>", "x & y"):
+        assert raw not in text
+
+
+@pytest.mark.parametrize("model", ["optbasisgnn", "favardgnn", "bernnet", "jacobiconv"])
+def test_a_models_responses_are_what_it_does(model: str, tmp_path: Path) -> None:
+    """On eigenvectors the filter is multiplication by the response."""
+    torch.manual_seed(0)
+    data = pb.data.csbm(nodes=60, features=8, seed=2)
+    made = pb.nn.models.model_class(model)(8, 6, 2, K=4).eval()
+    layer = made.conv
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.add_(0.3 * torch.rand_like(parameter))
+    signal = torch.randn(60, layer.channels)
+    matrix = data.graph.matrix(torch.float64).to_dense()
+    mu, U = torch.linalg.eigh(matrix)
+    with torch.no_grad():
+        filtered = layer(signal, data.graph).double()
+        response = layer.response(mu, signal, data.graph)
+    expected = U @ (response * (U.T @ signal.double()))
+    if model == "optbasisgnn":  # its responses are those to signals of length 1
+        expected = expected / torch.linalg.vector_norm(signal.double(), dim=0)
+    torch.testing.assert_close(filtered, expected, atol=1e-4, rtol=1e-4)
+    written = draw_model(made, data.x, data.graph, tmp_path)
+    assert {path.name for path in written} >= {"responses.png", "responses.svg", "basis.png"}
+    assert all(path.stat().st_size > 1000 for path in written)
+
+
+def test_models_without_a_filter_are_refused() -> None:
+    data = pb.data.csbm(nodes=30, features=4, seed=0)
+    with pytest.raises(ValueError, match="MLP has 0 polynomial filters"):
+        filters_of(pb.nn.models.model_class("mlp")(4, 3, 2), data.x, data.graph)
+
+
+def test_the_spectral_density_is_that_of_the_eigenvalues() -> None:
+    graph = pb.data.csbm(nodes=400, features=4, seed=0).graph
+    edges, heights = spectral_density(graph, bins=8)
+    eigenvalues = torch.linalg.eigvalsh(graph.matrix(torch.float64).to_dense())
+    expected, _ = np.histogram(eigenvalues, bins=8, range=(-1, 1), density=True)
+    assert np.abs(heights - expected).max() < 0.12 * expected.max()
+    assert float((heights * np.diff(edges)).sum()) == pytest.approx(1)
+
+
+def test_figures_are_the_same_bytes_twice(tmp_path: Path) -> None:
+    curves = {"a": np.ones((5, 1)), "b": np.full((5, 1), 2.0)}
+    first = figures.save(figures.draw_convergence(curves, ["sample"], [0.5]), tmp_path / "one")
+    second = figures.save(figures.draw_convergence(curves, ["sample"], [0.5]), tmp_path / "two")
+    for one, two in zip(first, second, strict=True):
+        assert one.read_bytes() == two.read_bytes()
+
+
+def test_a_fitted_filter_draws_itself() -> None:
+    graph = pb.data.csbm(nodes=50, features=4, seed=0).graph
+    x = torch.rand(graph.num_nodes)
+    axes = pb.GraphFilter(3).fit(graph, x, graph @ x).plot()
+    (line,) = axes.get_lines()
+    np.testing.assert_allclose(line.get_ydata(), line.get_xdata(), atol=1e-6)

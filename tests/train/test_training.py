@@ -11,7 +11,7 @@ import torch
 
 import polybasis as pb
 from polybasis.data.splits import make_split
-from polybasis.train.config import Config, default_config, published_config
+from polybasis.train.config import Config, default_config, stored_config
 from polybasis.train.fitting import Progress, fit
 from polybasis.train.metrics import score
 from polybasis.train.runs import Run, append_result, read_results, run_splits, summary
@@ -29,7 +29,7 @@ def quick(model: str = "optbasisgnn", epochs: int = 25, **arguments: object) -> 
 
 
 def test_toml_round_trip(tmp_path: Path) -> None:
-    config = published_config("favardgnn", "chameleon")
+    config = stored_config("favardgnn", "chameleon")
     assert config is not None
     assert config.arguments["K"] == 20
     assert config.lr["recurrence"] == 0.02
@@ -41,10 +41,10 @@ def test_toml_round_trip(tmp_path: Path) -> None:
 def test_published_settings_are_all_valid_and_rare_ones_absent() -> None:
     for model in ("favardgnn", "optbasisgnn", "gpr-gnn", "bernnet", "chebnetii", "jacobiconv"):
         for dataset in ("chameleon", "squirrel", "actor"):
-            config = published_config(model, dataset)
+            config = stored_config(model, dataset)
             assert config is not None
             config.make_model(5, 3, 7)
-    assert published_config("mlp", "chameleon") is None
+    assert stored_config("mlp", "chameleon") is None
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from polybasis.cli.display import console, results_table, summarised, training_bar
+from polybasis.cli.display import console, results_table, training_bar
 from polybasis.data import load, make_split
 from polybasis.data.images import sample_photograph
 from polybasis.experiments import figures
@@ -19,7 +19,7 @@ from polybasis.report.model_figures import draw_model
 from polybasis.report.page import Page
 from polybasis.train.config import default_config
 from polybasis.train.fitting import fit
-from polybasis.train.runs import Run, run_splits
+from polybasis.train.runs import Run, run_splits, summarised
 
 MODELS = ("optbasisgnn", "favardgnn", "gpr-gnn", "mlp")
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -13,7 +11,7 @@ from rich.table import Table
 
 from polybasis.train.fitting import Progress as Epoch
 from polybasis.train.fitting import Report
-from polybasis.train.runs import Result, summary
+from polybasis.train.runs import Result, summarised
 
 console = Console(stderr=True)
 
@@ -47,24 +45,28 @@ def results_table(results: list[Result]) -> Table:
     return table
 
 
-def summarised(results: list[Result]) -> list[dict[str, Any]]:
-    """One row for each model, data set and settings; scores in percent."""
-    groups: dict[tuple[str, str, str], list[Result]] = {}
-    for result in results:
-        groups.setdefault((result["model"], result["dataset"], result["settings"]), []).append(result)
-    rows = []
-    for (model, dataset, settings), members in groups.items():
-        test = summary([100 * member["test_accuracy"] for member in members])
-        rows.append(
-            {
-                "model": model,
-                "dataset": dataset,
-                "settings": settings,
-                "splits": len(members),
-                "val": statistics.mean(100 * member["val_accuracy"] for member in members),
-                **test,
-                "epochs": statistics.mean(member["epochs"] for member in members),
-                "seconds": statistics.mean(member["seconds"] for member in members),
-            }
-        )
-    return rows
+def say_result(result: Result) -> None:
+    """One run in a line."""
+    console.print(
+        f"{result['model']} on {result['dataset']}, split {result['split_seed']}: validation "
+        f"{result['val_accuracy']:.4f}, test {result['test_accuracy']:.4f}, {result['epochs']} epochs, "
+        f"{result['seconds']:.1f} s"
+    )
+
+
+@contextmanager
+def runs_bar(title: str, total: int, done: int) -> Iterator[Callable[[Result], None]]:
+    """Says each result as it comes, with a bar of all runs and the time left where standard error is a terminal."""
+
+    if not console.is_terminal:
+        yield say_result
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, speed_estimate_period=3600) as bar:
+        task = bar.add_task(title, total=total, completed=done)
+
+        def advance(result: Result) -> None:
+            say_result(result)
+            bar.advance(task)
+
+        yield advance

@@ -10,13 +10,14 @@ from typing import Annotated
 import typer
 from matplotlib.figure import Figure
 
-from polybasis.cli.display import console
+from polybasis.cli.display import console, results_table, runs_bar
 from polybasis.data.catalogue import data_root as data_root_of
 from polybasis.data.catalogue import load
 from polybasis.data.images import published_images, sample_photograph
-from polybasis.experiments import figures, filter_results
+from polybasis.experiments import figures, filter_results, node_classification
 from polybasis.experiments.filter_learning import Problem, reduced
 from polybasis.report.figures import save
+from polybasis.train.config import Settings
 
 app = typer.Typer(no_args_is_help=True, help="Make the paper's tables and figures.")
 DataRoot = Annotated[
@@ -31,6 +32,45 @@ def _problem(data_root: str | None) -> Problem:
 
 def _say(text: str) -> None:
     console.print(text)
+
+
+def _names(given: str | None, known: tuple[str, ...], what: str) -> list[str]:
+    names = list(known) if given is None else [name.strip() for name in given.split(",")]
+    for name in names:
+        if name not in known:
+            raise ValueError(f"there is no {what} {name!r} here; expected some of {', '.join(known)}")
+    return names
+
+
+@app.command("node-classification")
+def node_classification_(
+    models: Annotated[str | None, typer.Option(help="Models, with commas between; all eleven unless given.")] = None,
+    datasets: Annotated[str | None, typer.Option(help="Data sets, with commas between; the paper's five.")] = None,
+    honest: Annotated[bool, typer.Option("--honest", help="The data sets without duplicated nodes instead.")] = False,
+    splits: Annotated[int, typer.Option(help="Splits of each data set.", min=1)] = 20,
+    jobs: Annotated[int, typer.Option(help="Runs at a time, in processes that share the threads.", min=1)] = 1,
+    settings: Annotated[
+        Settings | None, typer.Option(help="published or tuned; unless given, published where there are any.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("results/node-classification"),
+    data_root: DataRoot = None,
+) -> None:
+    """Train the paper's models on its data sets: the node-classification table, or any part of it.
+
+    What is done already is not run again. Each run has one thread with as many jobs as there are cores.
+    """
+    known_models = node_classification.HONEST_MODELS if honest else node_classification.MODELS
+    known_sets = node_classification.HONEST_DATASETS if honest else node_classification.DATASETS
+    runs = node_classification.planned_runs(
+        _names(models, known_models, "model"), _names(datasets, known_sets, "data set"), splits, settings
+    )
+    total, done = sum(map(len, runs.values())), node_classification.done_already(runs, out)
+    console.print(f"{total} runs, {done} of them done already")
+    with runs_bar("node classification", total, done) as finished:
+        found = node_classification.execute_runs(runs, out, root=data_root, jobs=jobs, finished=finished)
+    node_classification.write_readme(out)
+    console.print(results_table(found))
+    console.print(f"results in {out}; the table beside the paper's is in {out / 'README.md'}")
 
 
 @app.command("filter-learning")

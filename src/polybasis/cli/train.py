@@ -15,14 +15,14 @@ import typer
 from rich.table import Table
 
 from polybasis.classifier import NodeClassifier
-from polybasis.cli.display import console, results_table, summarised, training_bar
+from polybasis.cli.display import console, results_table, say_result, training_bar
 from polybasis.data.catalogue import CATALOGUE, data_root, load, present
 from polybasis.data.dataset import edge_homophily
 from polybasis.data.own_files import OwnGraph, read_own_graph
 from polybasis.nn.models import MODELS
-from polybasis.train.config import Config, default_config, published_config
+from polybasis.train.config import Config, default_config, stored_config
 from polybasis.train.files import write_atomically
-from polybasis.train.runs import Run, run_splits
+from polybasis.train.runs import Run, run_splits, summarised
 from polybasis.train.tune import tune as search
 
 Model = Annotated[str, typer.Option(help=f"Model: {', '.join(MODELS)}.")]
@@ -38,7 +38,7 @@ def _config(model: str, dataset: str | None, path: Path | None, epochs: int | No
     if path is not None:
         config = Config.from_toml(path)
     else:
-        published = published_config(model, dataset) if dataset else None
+        published = stored_config(model, dataset) if dataset else None
         config = published or default_config(model)
     return config if epochs is None else replace(config, epochs=epochs)
 
@@ -82,19 +82,12 @@ def train(
         raise ValueError(f"there is no data set {dataset!r}; expected one of {', '.join(CATALOGUE)}")
     runs = [Run(settings, dataset, protocol or entry.protocol, i, seed + i) for i in range(splits)]
     with training_bar(f"{settings.model} on {dataset}") as report:
-        found = run_splits(runs, results, root=data_root, jobs=jobs, report=report, finished=_say)
+        found = run_splits(runs, results, root=data_root, jobs=jobs, report=report, finished=say_result)
     if as_json:
         typer.echo(json.dumps({"results": found, "summary": summarised(found)}, indent=1))
     else:
         console.print(results_table(found))
         console.print(f"results in {results}")
-
-
-def _say(result: dict[str, Any]) -> None:
-    console.print(
-        f"split {result['split_seed']}: validation {result['val_accuracy']:.4f}, test {result['test_accuracy']:.4f}, "
-        f"{result['epochs']} epochs, {result['seconds']:.1f} s"
-    )
 
 
 def _train_own(
@@ -186,7 +179,7 @@ def tune(
         start=Config(model, epochs=epochs, patience=patience),
         finished=lambda count, score: console.print(f"{count}/{trials} trials, best validation score {score:.4f}"),
     )
-    published = published_config(model, dataset)
+    published = stored_config(model, dataset)
     length = (published.epochs, published.patience) if published else (1000, 200)
     best = replace(best, epochs=length[0], patience=length[1])
     text = f"# Tuned on {splits} splits of {dataset}, {trials} trials, validation score {value:.4f}.\n{best.to_toml()}"

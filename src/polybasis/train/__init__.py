@@ -1,7 +1,7 @@
 """Training: configurations, the fit loop, checkpoints, runs over splits, tuning."""
 
-from polybasis.train.config import Config, default_config, published_config
+from polybasis.train.config import Config, default_config, stored_config
 from polybasis.train.fitting import Fit, fit
 from polybasis.train.runs import Run, run_splits
 
-__all__ = ["Config", "Fit", "Run", "default_config", "fit", "published_config", "run_splits"]
+__all__ = ["Config", "Fit", "Run", "default_config", "fit", "run_splits", "stored_config"]

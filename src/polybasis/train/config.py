@@ -14,6 +14,7 @@ from polybasis.nn.models import Model, model_class
 from polybasis.nn.models.model import Role
 
 StopOn = Literal["score", "loss"]
+Settings = Literal["published", "tuned"]
 
 
 @dataclass(frozen=True)
@@ -130,8 +131,12 @@ def default_config(model: str) -> Config:
     return replace(config, weight_decay=roles)
 
 
-def published_config(model: str, dataset: str) -> Config | None:
-    """The settings that the method's authors published for this data set, or None."""
-    text = resources.files("polybasis.train").joinpath("published.toml").read_text()
-    values = tomllib.loads(text).get(model, {}).get(dataset)
-    return None if values is None else Config(model, **values, settings="published")
+def stored_config(model: str, dataset: str, settings: Settings = "published") -> Config | None:
+    """The settings of a model for a data set that come with the package, or None.
+
+    Args:
+        model, dataset: their names.
+        settings: ``published`` by the method's authors, or ``tuned`` here on validation data.
+    """
+    file = resources.files("polybasis.settings").joinpath(settings, model, f"{dataset}.toml")
+    return Config.from_dict(tomllib.loads(file.read_text()), str(file)) if file.is_file() else None

@@ -7,6 +7,7 @@ import hashlib
 import json
 import multiprocessing
 import os
+import statistics
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -179,3 +180,26 @@ def summary(scores: list[float]) -> dict[str, float]:
         "std": std,
         "ci95": float(t.ppf(0.975, len(values) - 1)) * std / len(values) ** 0.5,
     }
+
+
+def summarised(results: list[Result]) -> list[dict[str, Any]]:
+    """One row for each model, data set and settings; scores in percent."""
+    groups: dict[tuple[str, str, str], list[Result]] = {}
+    for result in results:
+        groups.setdefault((result["model"], result["dataset"], result["settings"]), []).append(result)
+    rows = []
+    for (model, dataset, settings), members in groups.items():
+        test = summary([100 * member["test_accuracy"] for member in members])
+        rows.append(
+            {
+                "model": model,
+                "dataset": dataset,
+                "settings": settings,
+                "splits": len(members),
+                "val": statistics.mean(100 * member["val_accuracy"] for member in members),
+                **test,
+                "epochs": statistics.mean(member["epochs"] for member in members),
+                "seconds": statistics.mean(member["seconds"] for member in members),
+            }
+        )
+    return rows

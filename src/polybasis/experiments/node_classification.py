@@ -1,0 +1,144 @@
+"""The paper's node classification: eleven models on five data sets, and on sets the field has moved to since."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from polybasis.data.catalogue import CATALOGUE
+from polybasis.experiments import paper
+from polybasis.experiments.markdown import markdown_table
+from polybasis.report.figures import draw_agreement, save
+from polybasis.train.config import Config, Settings, default_config, stored_config
+from polybasis.train.files import write_atomically
+from polybasis.train.runs import Result, Run, read_results, run_splits, summarised
+
+MODELS = (
+    "mlp",
+    "gcn",
+    "chebnet",
+    "arma",
+    "appnp",
+    "gpr-gnn",
+    "bernnet",
+    "chebnetii",
+    "jacobiconv",
+    "favardgnn",
+    "optbasisgnn",
+)
+DATASETS = ("chameleon", "squirrel", "actor", "citeseer", "pubmed")
+# Without the duplicated nodes of the wikipedia graphs, or with the splits that came with the data.
+HONEST_DATASETS = ("chameleon-filtered", "tolokers", "texas", "cornell")
+HONEST_MODELS = ("mlp", "gcn", "gpr-gnn", "chebnetii", "favardgnn", "optbasisgnn")
+
+
+def config_for(model: str, dataset: str, settings: Settings | None = None) -> Config:
+    """The configuration of a model on a data set.
+
+    Args:
+        model, dataset: their names.
+        settings: which of the stored ones; unless given, published ones, else tuned ones, else the model's defaults.
+    """
+    if settings is not None:
+        config = stored_config(model, dataset, settings)
+        if config is None:
+            raise ValueError(f"there are no {settings} settings of {model} for {dataset}")
+        return config
+    return stored_config(model, dataset, "published") or stored_config(model, dataset, "tuned") or default_config(model)
+
+
+def planned_runs(
+    models: list[str], datasets: list[str], splits: int, settings: Settings | None = None
+) -> dict[str, list[Run]]:
+    """All runs by model, the splits of a data set next to one another."""
+    for name in datasets:
+        if name not in CATALOGUE:
+            raise ValueError(f"there is no data set {name!r}; expected some of {', '.join(CATALOGUE)}")
+    return {
+        model: [
+            Run(config_for(model, dataset, settings), dataset, CATALOGUE[dataset].protocol, split, split)
+            for dataset in datasets
+            for split in range(splits)
+        ]
+        for model in models
+    }
+
+
+def execute_runs(
+    runs: dict[str, list[Run]],
+    folder: Path,
+    *,
+    root: str | None,
+    jobs: int,
+    finished: Callable[[Result], None] | None = None,
+) -> list[Result]:
+    """Runs what is not done yet, and returns the results of all of it."""
+    found = []
+    for model, mine in runs.items():
+        found += run_splits(mine, folder / f"{model}.jsonl", root=root, jobs=jobs, finished=finished)
+    return found
+
+
+def done_already(runs: dict[str, list[Run]], folder: Path) -> int:
+    """How many of the runs have a result."""
+    count = 0
+    for model, mine in runs.items():
+        keys = {result["key"] for result in read_results(folder / f"{model}.jsonl")}
+        count += sum(run.key() in keys for run in mine)
+    return count
+
+
+def compared(results: list[Result]) -> list[dict[str, Any]]:
+    """Means over splits beside the paper's, one row for each model, data set and settings."""
+    reported = paper.table("node-classification")
+    rows = []
+    for row in summarised(results):
+        mean, interval = reported.get(row["model"], {}).get(row["dataset"], (None, None))
+        verdict = ""
+        if mean is not None:
+            verdict = "above" if row["mean"] > mean else "within" if row["mean"] >= mean - interval else "below"
+        rows.append({**row, "paper": mean, "paper_ci": interval, "verdict": verdict})
+    place = {name: i for i, name in enumerate((*DATASETS, *HONEST_DATASETS))}
+    return sorted(rows, key=lambda row: (place.get(row["dataset"], len(place)), MODELS.index(row["model"])))
+
+
+def write_readme(folder: Path) -> None:
+    """The page over all results in a folder, and the picture of ours against the paper's."""
+    results = [result for model in MODELS for result in read_results(folder / f"{model}.jsonl")]
+    rows = compared(results)
+    parts = [
+        "# Node classification",
+        "",
+        "Made by `polybasis reproduce node-classification` from the JSON lines in this folder; see "
+        "[the page on results](../../docs/results.md) for what it means. Test accuracy in percent (ROC AUC on "
+        "tolokers), mean and 95 % interval over the splits. Verdict: *above* the paper's mean, *within* its interval "
+        "below it, or *below* that. Seconds are those of one run with one thread.",
+    ]
+    for dataset in dict.fromkeys(row["dataset"] for row in rows):
+        lines = []
+        for row in (row for row in rows if row["dataset"] == dataset):
+            known = row["paper"] is not None
+            lines.append(
+                [
+                    row["model"],
+                    row["settings"],
+                    str(row["splits"]),
+                    f"{row['mean']:.2f} ± {row['ci95']:.2f}",
+                    f"{row['paper']:.2f} ± {row['paper_ci']:.2f}" if known else "",
+                    f"{row['mean'] - row['paper']:+.2f}" if known else "",
+                    row["verdict"],
+                    f"{row['val']:.2f}",
+                    f"{row['epochs']:.0f}",
+                    f"{row['seconds']:.1f}",
+                ]
+            )
+        header = ["model", "settings", "splits", "ours", "paper", "difference", "verdict", "validation", "epochs", "s"]
+        parts += ["", f"## {dataset}", "", markdown_table(header, lines)]
+    hours = sum(result["seconds"] for result in results) / 3600
+    parts += ["", f"{len(results)} runs, {hours:.2f} hours of training in all."]
+    compared_rows = [row for row in rows if row["paper"] is not None]
+    if compared_rows:
+        save(draw_agreement(compared_rows), folder / "agreement")
+        parts += ["", "![Our means against the paper's, with both intervals](agreement.png)"]
+    write_atomically(folder / "README.md", ("\n".join(parts) + "\n").encode())

@@ -1,0 +1,85 @@
+"""The table's machinery on a small graph, and the committed page against the committed lines."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from polybasis.experiments import filter_results, node_classification, paper
+from polybasis.train.config import Config, stored_config
+
+RESULTS = Path(__file__).parents[2] / "results"
+
+
+def test_settings_are_published_ones_first_then_tuned_then_defaults() -> None:
+    assert node_classification.config_for("optbasisgnn", "chameleon").settings == "published"
+    assert node_classification.config_for("mlp", "csbm").settings == "default"
+    with pytest.raises(ValueError, match="no tuned settings of mlp for csbm"):
+        node_classification.config_for("mlp", "csbm", "tuned")
+
+
+def test_every_stored_file_names_its_model_and_its_origin() -> None:
+    root = Path(node_classification.__file__).parents[1] / "settings"
+    files = sorted(root.glob("*/*/*.toml"))
+    assert len(files) > 40
+    for file in files:
+        kind, model, dataset = file.parts[-3], file.parts[-2], file.stem
+        first = file.read_text().splitlines()[0]
+        assert first.startswith("# Published: " if kind == "published" else "# Tuned "), file
+        config = stored_config(model, dataset, kind)
+        assert config is not None
+        assert (config.model, config.settings) == (model, kind)
+
+
+def test_a_part_of_the_table_runs_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    quick = {"mlp": Config("mlp", epochs=3), "optbasisgnn": Config("optbasisgnn", epochs=3, arguments={"K": 2})}
+    monkeypatch.setattr(node_classification, "config_for", lambda model, dataset, settings: quick[model])
+    runs = node_classification.planned_runs(["mlp", "optbasisgnn"], ["csbm"], 2)
+    assert node_classification.done_already(runs, tmp_path) == 0
+    said: list[dict[str, object]] = []
+    first = node_classification.execute_runs(runs, tmp_path, root=None, jobs=1, finished=said.append)
+    assert len(first) == len(said) == node_classification.done_already(runs, tmp_path) == 4
+    assert node_classification.execute_runs(runs, tmp_path, root=None, jobs=1, finished=said.append) == first
+    assert len(said) == 4
+    node_classification.write_readme(tmp_path)
+    page = (tmp_path / "README.md").read_text()
+    assert "## csbm" in page
+    assert "| optbasisgnn | default | 2 |" in page
+    with pytest.raises(ValueError, match="no data set 'nowhere'"):
+        node_classification.planned_runs(["mlp"], ["nowhere"], 1)
+
+
+def test_verdicts() -> None:
+    mean, interval = paper.table("node-classification")["mlp"]["chameleon"]
+
+    def verdict(accuracy: float) -> str:
+        result = {"model": "mlp", "dataset": "chameleon", "settings": "tuned", "epochs": 1, "seconds": 1.0}
+        results = [{**result, "test_accuracy": accuracy / 100, "val_accuracy": 0.5}] * 2
+        return node_classification.compared(results)[0]["verdict"]
+
+    assert verdict(mean + 0.1) == "above"
+    assert verdict(mean - interval + 0.01) == "within"
+    assert verdict(mean - interval - 0.01) == "below"
+
+
+@pytest.mark.parametrize("name", ["node-classification", "filter-learning"])
+def test_the_committed_page_is_made_of_the_committed_lines(name: str, tmp_path: Path) -> None:
+    for lines in (RESULTS / name).glob("*.jsonl"):
+        shutil.copy(lines, tmp_path)
+    write = node_classification.write_readme if name == "node-classification" else filter_results.write_readme
+    write(tmp_path)
+    assert (tmp_path / "README.md").read_text() == (RESULTS / name / "README.md").read_text()
+
+
+def test_committed_runs_are_whole_and_none_is_there_twice() -> None:
+    for path in (RESULTS / "node-classification").glob("*.jsonl"):
+        results = [json.loads(line) for line in path.read_text().splitlines()]
+        keys = [result["key"] for result in results]
+        assert len(set(keys)) == len(keys)
+        for result in results:
+            assert 0 <= result["test_accuracy"] <= 1
+            assert 0 <= result["val_accuracy"] <= 1
+            assert {"config", "versions", "seconds", "epochs", "split_seed", "model_seed", "settings"} <= result.keys()

@@ -154,6 +154,7 @@ def tune(
     patience: Annotated[int, typer.Option(help="Epochs without a better score.", min=1)] = 100,
     protocol: Annotated[str | None, typer.Option(help="Split protocol.")] = None,
     study: Annotated[Path | None, typer.Option(help="Study file, which several workers may share.")] = None,
+    start: Annotated[Path | None, typer.Option(help="TOML file: hidden width, mean, arguments for all trials.")] = None,
     out: Annotated[Path | None, typer.Option(help="TOML file with the best settings, for `train --config`.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the search.")] = 0,
     data_root: DataRoot = None,
@@ -168,6 +169,10 @@ def tune(
     study = study or Path("runs") / f"tune-{model}-{dataset}.log"
     out = out or Path("runs") / f"{model}-{dataset}.toml"
     data = load(dataset, data_root)
+    common = Config.from_toml(start) if start is not None else Config(model)
+    if common.model != model:
+        raise ValueError(f"{start} is for {common.model}, not for {model}")
+    published = stored_config(model, dataset)
     best, value = search(
         model,
         data,
@@ -176,10 +181,10 @@ def tune(
         splits=splits,
         study=study,
         seed=seed,
-        start=Config(model, epochs=epochs, patience=patience),
+        start=replace(common, epochs=epochs, patience=patience),
+        known=published,
         finished=lambda count, score: console.print(f"{count}/{trials} trials, best validation score {score:.4f}"),
     )
-    published = stored_config(model, dataset)
     length = (published.epochs, published.patience) if published else (1000, 200)
     best = replace(best, epochs=length[0], patience=length[1])
     text = f"# Tuned on {splits} splits of {dataset}, {trials} trials, validation score {value:.4f}.\n{best.to_toml()}"

@@ -11,15 +11,18 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from polybasis.nn.models import Model
 from polybasis.train.files import write_atomically
 
 
 def write_checkpoint(
-    path: Path, model: Model, optimizer: torch.optim.Optimizer, best: dict[str, Tensor], progress: dict[str, Any]
+    path: Path,
+    models: dict[str, torch.nn.Module],
+    optimizer: torch.optim.Optimizer,
+    best: dict[str, Tensor],
+    progress: dict[str, Any],
 ) -> None:
-    """Writes model, best model, optimiser, random state and numbers such as the epoch."""
-    tensors = {f"model.{name}": value for name, value in model.state_dict().items()}
+    """Writes models by name, the best model, optimiser, random state and numbers such as the epoch."""
+    tensors = {f"{key}.{name}": value for key, model in models.items() for name, value in model.state_dict().items()}
     tensors |= {f"best.{name}": value for name, value in best.items()}
     for index, state in optimizer.state_dict()["state"].items():
         tensors |= {f"optimizer.{index}.{name}": torch.as_tensor(value) for name, value in state.items()}
@@ -32,7 +35,7 @@ def write_checkpoint(
 
 
 def read_checkpoint(
-    path: Path, model: Model, optimizer: torch.optim.Optimizer
+    path: Path, models: dict[str, torch.nn.Module], optimizer: torch.optim.Optimizer
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Puts everything back; returns the best model and the numbers."""
     try:
@@ -45,7 +48,8 @@ def read_checkpoint(
     def part(prefix: str) -> dict[str, Tensor]:
         return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
 
-    model.load_state_dict(part("model."))
+    for key, model in models.items():
+        model.load_state_dict(part(f"{key}."))
     state: dict[int, dict[str, Tensor]] = {}
     for name, value in part("optimizer.").items():
         index, key = name.split(".", 1)

@@ -31,6 +31,8 @@ class Config:
         stop_on: what better means: the validation ``score`` (accuracy or ROC AUC) or the validation ``loss``. Of
             epochs with the same result the last counts.
         settings: where the numbers come from.
+        average: what of the running mean of the weights stays at each step, as 0.98; validated and kept is then the
+            mean in place of the weights themselves. None: no mean.
     """
 
     model: str
@@ -42,6 +44,7 @@ class Config:
     patience: int = 200
     stop_on: StopOn = "score"
     settings: str = "default"
+    average: float | None = None
 
     def __post_init__(self) -> None:
         known = model_class(self.model).hyperparameters()
@@ -59,6 +62,8 @@ class Config:
                 raise ValueError(f"{table} has no number for linear layers")
         if self.stop_on not in get_args(StopOn):
             raise ValueError(f"stop_on is {self.stop_on!r}; expected {' or '.join(get_args(StopOn))}")
+        if self.average is not None and not 0 < self.average < 1:
+            raise ValueError(f"average is {self.average!r}; expected a number between 0 and 1")
         for name in ("hidden", "epochs", "patience"):
             if not isinstance(getattr(self, name), int) or getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)!r}; expected a whole number, 1 or more")
@@ -80,8 +85,8 @@ class Config:
         return torch.optim.Adam(groups, fused=True)
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values."""
-        return asdict(self)
+        """As plain values; what is None is left out."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
     @classmethod
     def from_dict(cls, values: dict[str, Any], origin: str = "configuration") -> Config:

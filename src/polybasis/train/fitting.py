@@ -6,10 +6,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from polybasis.data.dataset import NodeDataset
 from polybasis.data.splits import Split
@@ -85,21 +87,28 @@ def fit(
     torch.manual_seed(seed)
     model = config.make_model(dataset.num_features, dataset.num_classes, dataset.graph.num_nodes)
     optimizer = config.make_optimizer(model)
+    models: dict[str, torch.nn.Module] = {"model": model}
+    watched, mean = model, None
+    if config.average is not None:
+        mean = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(config.average))  # type: ignore[no-untyped-call]
+        models["mean"], watched = mean, cast(Model, mean.module)
     best: dict[str, Tensor] = {}
     best_rank, best_score, best_epoch, first, before = -float("inf"), 0.0, -1, 0, 0.0
     if checkpoint is not None and checkpoint.exists():
-        best, state = read_checkpoint(checkpoint, model, optimizer)
+        best, state = read_checkpoint(checkpoint, models, optimizer)
         best_rank, best_score, best_epoch = state["best_rank"], state["best_score"], state["best_epoch"]
         first, before = state["epoch"] + 1, state["seconds"]
     start = written = time.monotonic()
     epoch = first - 1
     for epoch in range(first, config.epochs):
         train_loss = _step(model, optimizer, dataset, split.train)
-        val_score, val_loss = _validate(model, dataset, split.val)
+        if mean is not None:
+            mean.update_parameters(model)
+        val_score, val_loss = _validate(watched, dataset, split.val)
         rank = val_score if config.stop_on == "score" else -val_loss
         if rank >= best_rank:  # of equal scores the later: it has been trained longer
             best_rank, best_score, best_epoch = rank, val_score, epoch
-            best = {name: value.detach().clone() for name, value in model.state_dict().items()}
+            best = {name: value.detach().clone() for name, value in watched.state_dict().items()}
         if report is not None:
             report(Progress(epoch, config.epochs, train_loss, val_score, best_score, best_epoch))
         if epoch - best_epoch >= config.patience:
@@ -113,7 +122,7 @@ def fit(
                 "best_score": best_score,
                 "best_epoch": best_epoch,
             }
-            write_checkpoint(checkpoint, model, optimizer, best, numbers)
+            write_checkpoint(checkpoint, models, optimizer, best, numbers)
     model.load_state_dict(best)
     model.eval()
     if checkpoint is not None:

@@ -18,7 +18,7 @@ from polybasis.train.config import Config
 from polybasis.train.fitting import Progress, fit
 
 LEARNING_RATES = [0.0005, 0.001, 0.005, 0.01, 0.02, 0.03, 0.04, 0.05]
-WEIGHT_DECAYS = [1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3]
+WEIGHT_DECAYS = [0.0, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3]
 DROPOUTS = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9]
 # What an argument of a model may be; those that are not here keep their defaults.
 ARGUMENTS: dict[str, list[Any]] = {
@@ -41,7 +41,7 @@ def suggested(trial: optuna.Trial, model: str, start: Config) -> Config:
 
     The paper lists learning rates up to 0.5; its published settings are all among those here.
     """
-    arguments = {}
+    arguments = dict(start.arguments)
     for name in model_class(model).hyperparameters():
         choices = DROPOUTS if "dropout" in name else ARGUMENTS.get(name)
         if choices is not None:
@@ -62,6 +62,7 @@ def tune(
     study: Path,
     seed: int = 0,
     start: Config | None = None,
+    known: Config | None = None,
     finished: Callable[[int, float], None] | None = None,
 ) -> tuple[Config, float]:
     """Searches until the study has this many finished trials; several workers may share one study.
@@ -73,7 +74,8 @@ def tune(
         trials: finished or pruned trials in all, those of earlier calls and other workers included.
         study: the study's file; a search that was stopped goes on from it.
         seed: of the sampler.
-        start: epochs, patience and hidden width of all trials.
+        start: what all trials have in common: epochs, patience, hidden width, arguments that are not searched.
+        known: settings that are tried first, where the search space has them.
         finished: called with the number of trials and the best score after each.
 
     Returns:
@@ -92,6 +94,9 @@ def tune(
         sampler=optuna.samplers.TPESampler(seed=seed + _count(storage, f"{model} on {dataset.name}")),
         pruner=optuna.pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=50, interval_steps=10),
     )
+
+    if known is not None and not search.trials:
+        search.enqueue_trial(_as_parameters(known))
 
     def objective(trial: optuna.Trial) -> float:
         config = suggested(trial, model, base)
@@ -121,6 +126,22 @@ def tune(
     if not search.get_trials(deepcopy=False, states=(optuna.trial.TrialState.COMPLETE,)):
         raise ValueError(f"none of {trials} trials was finished; allow more of them")
     return Config.from_dict(search.best_trial.user_attrs["config"]), float(search.best_value)
+
+
+def _as_parameters(config: Config) -> dict[str, Any]:
+    """A configuration as a trial's parameters; those that the search space has not are left to the sampler."""
+    parameters: dict[str, Any] = dict(config.arguments)
+    for table, numbers in (("lr", config.lr), ("weight_decay", config.weight_decay)):
+        parameters |= {f"{table}.{role}": number for role, number in numbers.items()}
+
+    def choices(name: str) -> list[Any]:
+        if name.startswith("lr."):
+            return LEARNING_RATES
+        if name.startswith("weight_decay."):
+            return WEIGHT_DECAYS
+        return DROPOUTS if "dropout" in name else ARGUMENTS.get(name, [])
+
+    return {name: value for name, value in parameters.items() if value in choices(name)}
 
 
 def _count(storage: optuna.storages.BaseStorage, name: str) -> int:

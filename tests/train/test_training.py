@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import optuna
 import pytest
 import torch
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
 
 import polybasis as pb
 from polybasis.data.splits import make_split
@@ -107,10 +111,13 @@ def test_test_labels_do_not_matter_to_training() -> None:
         assert torch.equal(value, other.model.state_dict()[name])
 
 
-@pytest.mark.parametrize("model", ["optbasisgnn", "favardgnn", "gpr-gnn"])
+@pytest.mark.parametrize(
+    ("model", "average"), [("optbasisgnn", None), ("favardgnn", None), ("gpr-gnn", None), ("optbasisgnn", 0.9)]
+)
 def test_an_interrupted_training_ends_at_the_same_weights(
-    model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    model: str, average: float | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    config = replace(quick(model), average=average)
     monkeypatch.setattr("polybasis.train.fitting.CHECKPOINT_SECONDS", 0.0)
     place = tmp_path / "state.safetensors"
 
@@ -122,15 +129,29 @@ def test_an_interrupted_training_ends_at_the_same_weights(
             raise KilledError
 
     with pytest.raises(KilledError):
-        fit(quick(model), DATA, SPLIT, 3, report=kill, checkpoint=place)
+        fit(config, DATA, SPLIT, 3, report=kill, checkpoint=place)
     assert place.exists()
-    resumed = fit(quick(model), DATA, SPLIT, 3, checkpoint=place)
-    whole = fit(quick(model), DATA, SPLIT, 3)
+    resumed = fit(config, DATA, SPLIT, 3, checkpoint=place)
+    whole = fit(config, DATA, SPLIT, 3)
     assert not place.exists()
     assert resumed.epochs == whole.epochs
     assert resumed.val_score == whole.val_score
     for name, value in whole.model.state_dict().items():
         assert torch.equal(value, resumed.model.state_dict()[name])
+
+
+def test_the_mean_of_the_weights_is_what_is_kept() -> None:
+    """After two epochs, of which the second is better, the mean is a w_1 + (1 - a) w_2."""
+    config = replace(quick(epochs=1, dropout=0.0, dropout2=0.0), stop_on="loss")
+    first = fit(config, DATA, SPLIT, 5).model.state_dict()
+    second = fit(replace(config, epochs=2), DATA, SPLIT, 5).model.state_dict()
+    mean = fit(replace(config, epochs=2, average=0.75), DATA, SPLIT, 5).model.state_dict()
+    assert any(not torch.equal(value, second[name]) for name, value in first.items())
+    for name, value in mean.items():
+        torch.testing.assert_close(value, 0.75 * first[name] + 0.25 * second[name])
+    with pytest.raises(ValueError, match="average"):
+        replace(config, average=1.5)
+    assert "average" not in config.to_dict()
 
 
 def test_a_foreign_checkpoint_is_refused(tmp_path: Path) -> None:
@@ -220,12 +241,13 @@ def test_summary_is_students() -> None:
 
 def test_tuning_goes_on_from_its_study(tmp_path: Path) -> None:
     study = tmp_path / "study.log"
-    start = Config("favardgnn", epochs=4, patience=4)
+    start = Config("favardgnn", epochs=4, patience=4, average=0.5, arguments={"recurrence": "bounded"})
+    known = stored_config("favardgnn", "chameleon")
     counts: list[int] = []
 
     def search(trials: int) -> tuple[Config, float]:
         return tune(
-            "favardgnn", DATA, protocol="per-class", trials=trials, splits=1, study=study, start=start,
+            "favardgnn", DATA, protocol="per-class", trials=trials, splits=1, study=study, start=start, known=known,
             finished=lambda count, _: counts.append(count),
         )  # fmt: skip
 
@@ -235,4 +257,9 @@ def test_tuning_goes_on_from_its_study(tmp_path: Path) -> None:
     assert best.settings == "tuned"
     assert set(best.lr) == {"linear", "coefficients", "recurrence"}
     assert 0.3 < value <= 1
+    assert best.average == 0.5
+    assert best.arguments["recurrence"] == "bounded"
+    first = optuna.load_study(study_name=None, storage=JournalStorage(JournalFileBackend(str(study)))).trials[0]
+    assert first.params["K"] == 20
+    assert first.params["lr.recurrence"] == 0.02
     assert default_config("favardgnn").arguments == {}

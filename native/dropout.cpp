@@ -24,7 +24,7 @@ constexpr int64_t block = 256;  // places whose random numbers are drawn togethe
 template <class T>
 void dropout(int threads, int64_t n, const T* x, double p, uint64_t seed, T* y) {
   const auto dropped = static_cast<uint16_t>(std::min<long>(std::lround(p * 65536), 65535));
-  const T scale = static_cast<T>(1 / (1 - p));
+  const T scale = static_cast<T>(65536.0 / (65536 - dropped));
   threads = static_cast<int>(std::clamp<int64_t>(threads, 1, n / (64 * block) + 1));
 #pragma omp parallel for num_threads(threads) schedule(static)
   for (int64_t first = 0; first < n; first += block) {

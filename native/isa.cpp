@@ -9,6 +9,8 @@ namespace polybasis {
   const Passes<T, I>& table();             \
   template <class T>                       \
   const RowPasses<T>& row_table();         \
+  template <class I>                       \
+  const BarePasses<I>& bare_table();       \
   }
 POLYBASIS_DECLARE(plain)
 #ifdef POLYBASIS_X86
@@ -54,11 +56,22 @@ const RowPasses<T>& row_passes([[maybe_unused]] Isa isa) {
   return plain::row_table<T>();
 }
 
+template <class I>
+const BarePasses<I>& bare_passes([[maybe_unused]] Isa isa) {
+#ifdef POLYBASIS_X86
+  if (isa == Isa::avx512) return avx512::bare_table<I>();
+  if (isa == Isa::avx2) return avx2::bare_table<I>();
+#endif
+  return plain::bare_table<I>();
+}
+
 template const Passes<float, int32_t>& passes(Isa);
 template const Passes<float, int64_t>& passes(Isa);
 template const Passes<double, int32_t>& passes(Isa);
 template const Passes<double, int64_t>& passes(Isa);
 template const RowPasses<float>& row_passes(Isa);
 template const RowPasses<double>& row_passes(Isa);
+template const BarePasses<int32_t>& bare_passes(Isa);
+template const BarePasses<int64_t>& bare_passes(Isa);
 
 }  // namespace polybasis

@@ -9,6 +9,7 @@
 #include "algorithms.hpp"
 #include "huge_pages.hpp"
 #include "panels.hpp"
+#include "streamed.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -219,6 +220,66 @@ class Pattern {
   Isa isa_;
 };
 
+// An unweighted graph whose arrays may be mapped files larger than memory.
+template <class I>
+class StreamedGraph {
+ public:
+  StreamedGraph(In<int64_t> indptr, In<I> indices, const std::string& isa)
+      : indptr_(indptr), indices_(indices), isa_(isa_named(isa)) {
+    require(indptr.ndim() == 1 && indptr.shape(0) >= 1, "indptr is a vector with one entry more than there are rows");
+    require(indptr.data()[0] == 0, "indptr starts at 0");
+    for (int64_t i = 0; i < rows(); ++i) require(indptr.data()[i] <= indptr.data()[i + 1], "indptr decreases");
+    require_shape(indices, {indptr.data()[rows()]}, "indices");
+  }
+
+  int64_t rows() const { return static_cast<int64_t>(indptr_.shape(0)) - 1; }
+
+  void product(In<float> u, In<double> scale, In<double> beta, Out<float> w, Out<double> sums, int threads) const {
+    const int d = channels(u, w, scale, beta, sums);
+    bool sound = true;
+    {
+      nb::gil_scoped_release release;
+      sound = streamed_product(csr(), isa_, threads, d, u.data(), scale.data(), beta.data(), w.data(), sums.data());
+    }
+    require(sound, "indices has a node out of range");
+  }
+
+  void subtract(Out<float> u, In<double> scale, In<double> gamma, Out<float> w, Out<double> sums, int threads) const {
+    const int d = channels(u, w, scale, gamma, sums);
+    nb::gil_scoped_release release;
+    streamed_subtract(csr(), isa_, threads, d, u.data(), scale.data(), gamma.data(), w.data(), sums.data());
+  }
+
+ private:
+  BareCsr<I> csr() const { return {indptr_.data(), indices_.data(), rows()}; }
+
+  template <class U, class Numbers>
+  int channels(const U& u, const Out<float>& w, const Numbers& a, const Numbers& b, const Out<double>& sums) const {
+    require(u.ndim() == 2 && static_cast<int64_t>(u.shape(0)) == rows(), "a signal has one row for each node");
+    require(u.shape(1) <= static_cast<size_t>(widest<float>), "a signal has more channels than fit in one call");
+    const auto d = static_cast<int64_t>(u.shape(1));
+    require_shape(w, {rows(), d}, "w");
+    for (const auto& numbers : {a, b}) require_shape(numbers, {d}, "scale, beta or gamma");
+    require_shape(sums, {d}, "sums");
+    return static_cast<int>(d);
+  }
+
+  In<int64_t> indptr_;
+  In<I> indices_;
+  Isa isa_;
+};
+
+template <class I>
+void bind_streamed(nb::module_& module, const char* class_name) {
+  using Class = StreamedGraph<I>;
+  nb::class_<Class> type(module, class_name);
+  type.def(nb::init<In<int64_t>, In<I>, const std::string&>(), "indptr"_a.noconvert(), "indices"_a.noconvert(), "isa"_a);
+  type.def("product", &Class::product, nb::arg().noconvert(), nb::arg().noconvert(), nb::arg().noconvert(),
+           nb::arg().noconvert(), nb::arg().noconvert(), nb::arg());
+  type.def("subtract", &Class::subtract, nb::arg().noconvert(), nb::arg().noconvert(), nb::arg().noconvert(),
+           nb::arg().noconvert(), nb::arg().noconvert(), nb::arg());
+}
+
 template <class T>
 void drop(In<T> x, double p, uint64_t seed, Out<T> y, int threads) {
   require(x.size() == y.size(), "y has the wrong shape");
@@ -263,6 +324,10 @@ NB_MODULE(_native, module) {
   pattern.def(nb::init<In<int32_t>, In<int32_t>, int64_t, const std::string&>(), "indptr"_a.noconvert(),
               "indices"_a.noconvert(), "columns"_a, "isa"_a);
   define(pattern, "product", &Pattern::product);
+  bind_streamed<int32_t>(module, "StreamedGraphI32");
+  bind_streamed<int64_t>(module, "StreamedGraphI64");
+  module.def("ask_for_huge_pages", [](Out<float> array) { ask_for_huge_pages(array); }, "array"_a.noconvert(),
+             "Asks the system for large pages under an array that has not been written yet.");
   bind<float, int32_t>(module, "OperatorF32I32");
   bind<float, int64_t>(module, "OperatorF32I64");
   bind<double, int32_t>(module, "OperatorF64I32");

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <exception>
 #include <vector>
 
 #include "passes.hpp"
@@ -25,13 +26,27 @@ struct Panel {
   int first, width, threads;
 };
 
-// Calls f(panel) for all panels of d channels.
+// Calls f(panel) for all panels of d channels. What f throws (memory may run out) leaves the threads first.
 template <class T, class F>
 void over_panels(int64_t rows, int d, int threads, F&& f) {
+  threads = std::max(threads, 1);
   const int width = panel_width<T>(rows), count = (d + width - 1) / width;
-  const bool apart = width < widest<T> && count % threads == 0;
-#pragma omp parallel for num_threads(apart ? threads : 1) schedule(dynamic, 1)
-  for (int p = 0; p < count; ++p) f(Panel{p * width, std::min(width, d - p * width), apart ? 1 : threads});
+  const auto panel = [&](int p, int each) { return Panel{p * width, std::min(width, d - p * width), each}; };
+  if (width == widest<T> || count % threads != 0) {
+    for (int p = 0; p < count; ++p) f(panel(p, threads));
+    return;
+  }
+  std::exception_ptr thrown;
+#pragma omp parallel for num_threads(threads) schedule(dynamic, 1)
+  for (int p = 0; p < count; ++p) {
+    try {
+      f(panel(p, 1));
+    } catch (...) {
+#pragma omp critical
+      thrown = std::current_exception();
+    }
+  }
+  if (thrown) std::rethrow_exception(thrown);
 }
 
 // A panel's part of a packed array with `planes` vectors.

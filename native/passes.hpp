@@ -26,6 +26,15 @@ struct Rows {
   int64_t begin, end;
 };
 
+// An unweighted graph without values: P = D^-1/2 A D^-1/2 with the degrees of A in indptr. Indices may come from a mapped
+// file that nobody has looked at, so each of them is checked when it is used.
+template <class I>
+struct BareCsr {
+  const int64_t* indptr;
+  const I* indices;
+  int64_t rows;
+};
+
 // Numbers for each channel in twice the digits of T, as the sum of two.
 template <class T>
 struct Split {
@@ -74,6 +83,19 @@ struct Passes {
   void (*optimal_adjoint)(const Csr<T, I>&, int width, Rows, const OptimalAdjointStep<T>&, double* sums);
 };
 
+// Passes on vectors u that stand for v = D^1/2 u (isolated nodes: v = u): then P v needs no value of a neighbour but its u.
+// Inner products are those of the v.
+template <class I>
+struct BarePasses {
+  // w = scale D^-1 A u - beta w (u and w: of the next but one vector, which w becomes) and sums <w, u>. Returns whether all
+  // indices were in range.
+  bool (*product)(const BareCsr<I>&, int width, Rows, const float* u, const Split<float>& scale, const Split<float>& beta,
+                  float* w, double* sums);
+  // u = scale u; w = w - gamma u; sums |w|^2.
+  void (*subtract)(const BareCsr<I>&, int width, Rows, float* u, const Split<float>& scale, const Split<float>& gamma,
+                   float* w, double* sums);
+};
+
 template <class T>
 struct RowPasses {
   // The largest |x| of each channel into peaks (kept if larger); NaN and infinity become infinity.
@@ -102,5 +124,7 @@ template <class T, class I>
 const Passes<T, I>& passes(Isa);
 template <class T>
 const RowPasses<T>& row_passes(Isa);
+template <class I>
+const BarePasses<I>& bare_passes(Isa);
 
 }  // namespace polybasis

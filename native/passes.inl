@@ -396,7 +396,97 @@ void mix(int width, Rows rows, const T* p, const T* x, const T* q, const T* u, c
   });
 }
 
+// ---- passes on a graph without values -------------------------------------------------------------------------------
+
+// Channels [c, c + L * V) of A u for one row.
+template <int L, int V, class I>
+inline bool bare_gather(const BareCsr<I>& graph, int64_t begin, int64_t end, const float* u, int64_t stride, float* y) {
+  const int64_t last = graph.indptr[graph.rows] - 1;
+  const auto place = [&](int64_t e) -> int64_t {
+    const auto node = static_cast<uint64_t>(static_cast<int64_t>(graph.indices[e]));
+    return node < static_cast<uint64_t>(graph.rows) ? static_cast<int64_t>(node) : -1;
+  };
+  Lanes<float, L> sum[V] = {};
+  bool sound = true;
+  for (int64_t e = begin; e < end; ++e) {
+    const int64_t coming = place(e + prefetch_ahead < last ? e + prefetch_ahead : last);
+    if (coming >= 0)
+      for (int byte = 0; byte < int(L * V * sizeof(float)); byte += 64)
+        __builtin_prefetch(reinterpret_cast<const char*>(u + coming * stride) + byte);
+    const int64_t node = place(e);
+    if (node < 0) {
+      sound = false;
+      continue;
+    }
+#pragma GCC unroll 16
+    for (int v = 0; v < V; ++v) sum[v] += load<L>(u + node * stride + v * L);
+  }
+#pragma GCC unroll 16
+  for (int v = 0; v < V; ++v) store(y + v * L, sum[v]);
+  return sound;
+}
+
+template <class I>
+bool bare_product(const BareCsr<I>& graph, int width, Rows rows, const float* u, const Split<float>& scale,
+                  const Split<float>& beta, float* w, double* sums) {
+  constexpr int lanes = POLYBASIS_BYTES / sizeof(float);
+  constexpr int most = widest<float> / lanes < 8 ? widest<float> / lanes : 8;
+  alignas(64) float y[widest<float>];
+  bool sound = true;
+  over_tiles(rows, [&](Rows tile) {
+    TileSums<float, 1> inner;
+    for (int64_t i = tile.begin; i < tile.end; ++i) {
+      const int64_t begin = graph.indptr[i], end = graph.indptr[i + 1];
+      int c = 0;
+      auto take = [&]<int L, int V>(Width<L>, Width<V>) {
+        for (; c + L * V <= width; c += L * V) sound &= bare_gather<L, V>(graph, begin, end, u + c, width, y + c);
+      };
+      take(Width<lanes>{}, Width<most>{});
+      if constexpr (most > 4) take(Width<lanes>{}, Width<4>{});
+      take(Width<lanes>{}, Width<2>{});
+      take(Width<lanes>{}, Width<1>{});
+      take(Width<1>{}, Width<1>{});
+      const float degree = end > begin ? static_cast<float>(end - begin) : 1.0f, inverse = 1.0f / degree;
+      over_channels<float>(width, [&]<int L>(Width<L>, int c) {
+        const int64_t at = i * width + c;
+        const auto value = times<L, float>(scale, c, load<L>(y + c) * inverse) - times<L, float>(beta, c, load<L>(w + at));
+        store(w + at, value);
+        inner.template add<L>(0, c, value * degree, load<L>(u + at));
+      });
+    }
+    inner.add_to(sums, width);
+  });
+  return sound;
+}
+
+template <class I>
+void bare_subtract(const BareCsr<I>& graph, int width, Rows rows, float* u, const Split<float>& scale,
+                   const Split<float>& gamma, float* w, double* sums) {
+  over_tiles(rows, [&](Rows tile) {
+    TileSums<float, 1> squares;
+    for (int64_t i = tile.begin; i < tile.end; ++i) {
+      const int64_t count = graph.indptr[i + 1] - graph.indptr[i];
+      const float degree = count > 0 ? static_cast<float>(count) : 1.0f;
+      over_channels<float>(width, [&]<int L>(Width<L>, int c) {
+        const int64_t at = i * width + c;
+        const auto v = times<L, float>(scale, c, load<L>(u + at));
+        const auto value = load<L>(w + at) - times<L, float>(gamma, c, v);
+        store(u + at, v);
+        store(w + at, value);
+        squares.template add<L>(0, c, value * degree, value);
+      });
+    }
+    squares.add_to(sums, width);
+  });
+}
+
 }  // namespace
+
+template <class I>
+const BarePasses<I>& bare_table() {
+  static constexpr BarePasses<I> entries{bare_product<I>, bare_subtract<I>};
+  return entries;
+}
 
 template <class T, class I>
 const Passes<T, I>& table() {
@@ -417,5 +507,7 @@ template const Passes<double, int32_t>& table();
 template const Passes<double, int64_t>& table();
 template const RowPasses<float>& row_table();
 template const RowPasses<double>& row_table();
+template const BarePasses<int32_t>& bare_table();
+template const BarePasses<int64_t>& bare_table();
 
 }  // namespace polybasis::POLYBASIS_ISA

@@ -91,6 +91,13 @@ def test_signals_with_small_krylov_spaces() -> None:
     torch.testing.assert_close(f.transform(star, x), star @ x)
 
 
+def test_whole_numbers_are_not_rounded_back() -> None:
+    graph = random_graph(10, 30)
+    x = torch.rand(10, dtype=torch.float64)
+    f = pb.GraphFilter(1).fit(graph, x, 0.5 * x)
+    torch.testing.assert_close(f.transform(graph, torch.arange(10)), 0.5 * torch.arange(10, dtype=torch.float64))
+
+
 def test_bad_input_is_named() -> None:
     graph, x = random_graph(10, 20), torch.rand(10)
     with pytest.raises(ValueError, match="not been fitted"):

@@ -30,6 +30,16 @@ def test_unknown_and_rough_responses_are_refused() -> None:
         apply_smooth(graph, x, lambda lam: np.abs(lam - 1))
 
 
+def test_an_expansion_that_misses_the_response_on_its_grid_goes_on() -> None:
+    """T_64 is -1 at all 32 points of the first grid."""
+    graph = random_graph(40, 90)
+    mu, U = torch.linalg.eigh(dense(graph))
+    x = torch.randn(40, 1, dtype=torch.float64)
+    response = np.polynomial.Chebyshev.basis(64)
+    expected = U @ (torch.from_numpy(response(mu.numpy()))[:, None] * (U.T @ x))
+    torch.testing.assert_close(apply_smooth(graph, x, lambda lam: response(1 - lam)), expected, atol=1e-10, rtol=0)
+
+
 def test_images_and_back(tmp_path) -> None:
     from PIL import Image
 

@@ -13,6 +13,7 @@ from polybasis.graph import Graph
 from polybasis.graph_filter import GraphFilter
 from polybasis.krylov import OptimalBasis, optimal_basis
 from polybasis.responses import apply_response
+from polybasis.store import open_store
 
 __version__ = "0.1.0"
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "data",
     "krylov",
     "nn",
+    "open_store",
     "optimal_basis",
     "train",
 ]

@@ -87,7 +87,7 @@ class GraphFilter:
         channels = signal.shape[1]
         alpha = coefficients.unsqueeze(-1).expand(-1, channels).contiguous()
         filtered = recurrence_filter(graph, signal, alpha, *basis.recurrence(basis.K).per_channel(channels))
-        return filtered.to(x.dtype).view(x.shape)
+        return filtered.to(x.dtype if x.is_floating_point() else torch.float64).view(x.shape)
 
     def response(self, mu: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
         r"""The frequency response :math:`p(\mu)` at eigenvalues :math:`\mu \in [-1, 1]` of P."""

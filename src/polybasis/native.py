@@ -57,3 +57,16 @@ def pattern(indptr: Tensor, indices: Tensor, columns: int) -> Any | None:
     """The native pattern of a sparse matrix in compressed rows (int32), or None where there are no kernels."""
     module = kernels()
     return None if module is None else module.Pattern(indptr, indices, columns, module.best_isa())
+
+
+def streamed(indptr: Any, indices: Any) -> Any:
+    """The native operator of an unweighted graph in arrays that may be mapped files.
+
+    Raises:
+        ImportError: where there are no kernels: plain torch cannot work on graphs larger than memory.
+    """
+    module = kernels()
+    if module is None:
+        raise ImportError("graphs on disk need the native kernels: install a C++ compiler and reinstall polybasis")
+    kind = module.StreamedGraphI32 if indices.dtype.itemsize == 4 else module.StreamedGraphI64
+    return kind(indptr, indices, module.best_isa())

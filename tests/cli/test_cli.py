@@ -17,7 +17,7 @@ import pytest
 import polybasis as pb
 from polybasis.train.runs import read_results
 
-COMMANDS = ["demo", "train", "predict", "tune", "datasets", "reproduce", "plot", "bench"]
+COMMANDS = ["demo", "train", "predict", "tune", "datasets", "reproduce", "plot", "precompute", "synth", "bench"]
 
 
 def command(*arguments: str | Path) -> list[str]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 
 import polybasis as pb
 from polybasis.data.images import image_signals
+from polybasis.experiments import filter_results
 from polybasis.experiments.filter_learning import (
     BASES,
     CHANNELS,
@@ -106,6 +109,21 @@ def test_guarded_training_does_not_rise() -> None:
     assert (ours.largest_rise() < 0.01).all()
     assert (plain.largest_rise() > 0.1).any()
     assert float(ours.curves[-1].mean()) < float(plain.curves[-1].mean())
+
+
+def test_shorter_trainings_do_not_replace_longer_ones(tmp_path: Path) -> None:
+    problem = reduced(pictures(1))[[0]]
+    filter_results.make_long(problem, tmp_path, 220, lambda _: None)
+    filter_results.make_long(problem, tmp_path, 210, lambda _: None)
+    rows = filter_results.read_rows(tmp_path / filter_results.LONG)
+    assert len(rows) == 2 * len(WAYS)
+    filter_results.write_readme(tmp_path)
+    assert "## 220 epochs" in (tmp_path / "README.md").read_text()
+
+
+def test_images_of_different_sizes_are_refused() -> None:
+    with pytest.raises(ValueError, match="pixels"):
+        reduced([*pictures(1), *pictures(1, side=20)])
 
 
 def test_a_sample_ends_when_its_loss_stands_still() -> None:

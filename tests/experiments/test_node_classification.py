@@ -57,12 +57,26 @@ def test_verdicts() -> None:
 
     def verdict(accuracy: float) -> str:
         result = {"model": "mlp", "dataset": "chameleon", "settings": "tuned", "epochs": 1, "seconds": 1.0}
+        result |= {"protocol": "per-class", "config": {}}
         results = [{**result, "test_accuracy": accuracy / 100, "val_accuracy": 0.5}] * 2
         return node_classification.compared(results)[0]["verdict"]
 
     assert verdict(mean + 0.1) == "above"
     assert verdict(mean - interval + 0.01) == "within"
     assert verdict(mean - interval - 0.01) == "below"
+
+
+def test_runs_of_different_settings_are_not_averaged() -> None:
+    result = {"model": "mlp", "dataset": "cora", "settings": "tuned", "epochs": 1, "seconds": 1.0, "val_accuracy": 0.5}
+    result |= {"protocol": "per-class", "test_accuracy": 0.5}
+    rows = node_classification.compared([{**result, "config": {"epochs": n}} for n in (1, 2)])
+    assert [row["splits"] for row in rows] == [1, 1]
+
+
+def test_given_splits_are_used_once() -> None:
+    runs = node_classification.planned_runs(["mlp"], ["tolokers", "texas"], 20)["mlp"]
+    assert sum(run.dataset == "tolokers" for run in runs) == 10
+    assert sum(run.dataset == "texas" for run in runs) == 20
 
 
 @pytest.mark.parametrize("name", ["node-classification", "filter-learning"])

@@ -145,6 +145,12 @@ def test_a_filter_without_gradients_does_not_keep_its_vectors(monkeypatch: pytes
     assert kept == [True, False]
 
 
+def test_a_recurrence_that_starts_from_nothing_is_refused() -> None:
+    graph, one = random_graph(10, 20), torch.ones(1, 2)
+    with pytest.raises(ValueError, match="s has an entry that is 0"):
+        pb.krylov.recurrence_filter(graph, torch.rand(10, 2), torch.ones(2, 2), torch.tensor([1.0, 0.0]), one, one, one)
+
+
 def test_a_recurrence_that_overflows_is_refused() -> None:
     layer = pb.nn.FavardConv(2, K=30)
     with torch.no_grad():

@@ -140,6 +140,23 @@ def test_the_spectral_density_is_that_of_the_eigenvalues() -> None:
     assert float((heights * np.diff(edges)).sum()) == pytest.approx(1)
 
 
+def test_the_spectral_density_keeps_its_ends() -> None:
+    """Separate edges have the eigenvalues 1 and -1 and no others."""
+    pairs = torch.arange(400).view(-1, 2).T
+    edges, heights = spectral_density(pb.Graph.from_edge_index(pairs), bins=10)
+    weights = heights * np.diff(edges)
+    np.testing.assert_allclose(weights[[0, -1]], 0.5, atol=0.1)
+    assert weights[1:-1].sum() < 1e-9
+
+
+def test_channels_of_low_rank_have_no_weight_function(tmp_path: Path) -> None:
+    star = pb.Graph.from_edge_index([[0, 0, 0, 0], [1, 2, 3, 4]])
+    model = pb.nn.OptBasisGNN(3, 4, 2, K=6)
+    assert filters_of(model, torch.rand(5, 3), star).weight_functions() is None
+    draw_model(model, torch.rand(5, 3), star, tmp_path)
+    draw_model(pb.nn.FavardGNN(3, 4, 2, K=0), torch.rand(5, 3), star, tmp_path)
+
+
 def test_figures_are_the_same_bytes_twice(tmp_path: Path) -> None:
     curves = {"a": np.ones((5, 1)), "b": np.full((5, 1), 2.0)}
     first = figures.save(figures.draw_convergence(curves, ["sample"], [0.5]), tmp_path / "one")

@@ -154,6 +154,37 @@ def test_the_mean_of_the_weights_is_what_is_kept() -> None:
     assert "average" not in config.to_dict()
 
 
+def test_a_checkpoint_of_another_training_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("polybasis.train.fitting.CHECKPOINT_SECONDS", 0.0)
+    place = tmp_path / "state.safetensors"
+
+    def stop(progress: Progress) -> None:
+        if progress.epoch == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fit(quick("mlp"), DATA, SPLIT, 0, report=stop, checkpoint=place)
+    other = make_split(DATA, "per-class", 1)
+    for config, split, seed in (
+        (quick("mlp"), SPLIT, 1),
+        (replace(quick("mlp"), lr={"linear": 0.5}), SPLIT, 0),
+        (quick("gcn"), SPLIT, 0),
+        (quick("mlp"), other, 0),
+    ):
+        with pytest.raises(ValueError, match="another training"):
+            fit(config, DATA, split, seed, checkpoint=place)
+    fit(quick("mlp"), DATA, SPLIT, 0, checkpoint=place)
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_run_that_diverges_does_not_hold_up_the_others(tmp_path: Path, jobs: int) -> None:
+    wild = Config("mlp", epochs=4, lr={"linear": 1e38}, stop_on="loss")
+    runs = [Run(config, "csbm", "per-class", i, i) for i, config in enumerate((wild, quick("mlp", 3), quick("mlp", 4)))]
+    with pytest.raises(OverflowError, match=r"1 of 3 runs diverged .* mlp on csbm, split 0: .*lower the learning rate"):
+        run_splits(runs, tmp_path / "results.jsonl", jobs=jobs)
+    assert len(read_results(tmp_path / "results.jsonl")) == 2
+
+
 def test_a_foreign_checkpoint_is_refused(tmp_path: Path) -> None:
     place = tmp_path / "state.safetensors"
     place.write_bytes(b"something else")

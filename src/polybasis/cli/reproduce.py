@@ -124,7 +124,7 @@ def figure(
     problem = _problem(data_root) if {*wanted} - {"representation", "bumps-chameleon", "filtered-images"} else None
 
     def chameleon() -> Figure:
-        rows = filter_results.read_rows(results / filter_results.CHAMELEON)
+        rows = filter_results.longest(filter_results.read_rows(results / filter_results.CHAMELEON))
         if not rows:
             raise FileNotFoundError(
                 f"{results / filter_results.CHAMELEON} is not there: run `polybasis reproduce favard-convergence`"

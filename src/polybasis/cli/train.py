@@ -34,17 +34,20 @@ Features = Annotated[Path | None, typer.Option(help="Features: .csv, .parquet, .
 Edges = Annotated[Path | None, typer.Option(help="Edges: .csv or .parquet with a header; two nodes, perhaps a weight.")]
 
 
-def _config(model: str, dataset: str | None, path: Path | None, epochs: int | None) -> Config:
+def _config(model: str | None, dataset: str | None, path: Path | None, epochs: int | None) -> Config:
     if path is not None:
         config = Config.from_toml(path)
+        if model is not None and config.model != model:
+            raise ValueError(f"{path} is for {config.model}, not for {model}")
     else:
-        published = stored_config(model, dataset) if dataset else None
-        config = published or default_config(model)
+        name = model or "optbasisgnn"
+        published = stored_config(name, dataset) if dataset else None
+        config = published or default_config(name)
     return config if epochs is None else replace(config, epochs=epochs)
 
 
 def train(
-    model: Model = "optbasisgnn",
+    model: Annotated[str | None, typer.Option(help=f"Model: {', '.join(MODELS)}; optbasisgnn unless given.")] = None,
     dataset: Annotated[str | None, typer.Option(help="A data set by name; see `polybasis datasets`.")] = None,
     edges: Edges = None,
     features: Features = None,

@@ -19,10 +19,11 @@ from polybasis.train.guarded import GuardedAdam
 
 HIDDEN, K = 64, 10
 LR, LR_RECURRENCE = 0.01, 0.01
+GUARDED = "favard, bounded, guarded"
 FILTERS: dict[str, Callable[[], FilterLayer]] = {
     "monomial": lambda: PolyConv(HIDDEN, K, "monomial"),
     "favard": lambda: FavardConv(HIDDEN, K),
-    "favard, bounded, guarded": lambda: FavardConv(HIDDEN, K, recurrence="bounded"),
+    GUARDED: lambda: FavardConv(HIDDEN, K, recurrence="bounded"),
 }
 
 
@@ -49,7 +50,7 @@ def long_classification(way: str, dataset: NodeDataset, epochs: int) -> Iterator
     recurrence = [p for name, p in model.named_parameters() if name.startswith("conv.") and name != "conv.alpha"]
     chosen = {id(parameter) for parameter in recurrence}
     others = [parameter for parameter in model.parameters() if id(parameter) not in chosen]
-    if "guarded" in way:
+    if way == GUARDED:
         guarded = GuardedAdam([(others, LR), (recurrence, LR_RECURRENCE)])
         for _ in range(epochs):
             yield float(guarded.step(model.losses))

@@ -11,10 +11,10 @@ from polybasis.data.images import ImageSignals, to_pixels
 from polybasis.experiments.filter_learning import (
     BASES,
     COMBINATIONS,
+    WAYS,
     Learner,
     Problem,
     Settings,
-    Way,
     condition_numbers,
     learn,
     long_training,
@@ -54,12 +54,8 @@ def convergence(problem: Problem, bases: tuple[str, ...] = PAPER_BASES, epochs: 
 
 def bumps(problem: Problem, epochs: int = 10_000) -> Figure:
     """Ten thousand epochs of the learned basis, of monomials, and of the way out (the paper's third figure, left)."""
-    ways = (
-        Way("monomial", basis="monomial"),
-        Way("favard"),
-        Way("favard, bounded, guarded", recurrence="bounded", guarded=True),
-    )
-    curves = {way.name: long_training(way, problem, epochs).curves.numpy() for way in ways}
+    shown = [way for way in WAYS if way.name in ("monomial", "favard", "favard, bounded, guarded")]
+    curves = {way.name: long_training(way, problem, epochs).curves.numpy() for way in shown}
     return drawing.draw_convergence(curves, [title_of(sample) for sample in problem.samples], problem.closed_form())
 
 

@@ -18,6 +18,7 @@ from torch import Tensor
 from polybasis.bases import Favard, named_basis
 from polybasis.data.images import ImageSignals
 from polybasis.krylov import optimal_basis
+from polybasis.nn.favard_conv import bounded_basis, free_basis
 from polybasis.responses import apply_response
 from polybasis.train.guarded import GuardedAdam
 
@@ -85,8 +86,11 @@ class Problem:
 
 def reduced(images: Iterable[ImageSignals], combinations: tuple[tuple[str, ...], ...] = COMBINATIONS) -> Problem:
     """Filters every image with every combination and reduces all to one problem."""
-    samples, parts, nodes = [], [], 0
+    samples: list[tuple[str, tuple[str, ...]]] = []
+    parts, nodes = [], 0
     for image in images:
+        if samples and image.graph.num_nodes != nodes:
+            raise ValueError(f"{image.name} has {image.graph.num_nodes} pixels and the images before it {nodes}")
         nodes = image.graph.num_nodes
         basis = optimal_basis(image.graph, image.x, K)
         filtered = {name: apply_response(image.graph, image.x, name) for name in sorted({*sum(combinations, ())})}
@@ -150,8 +154,8 @@ class Learner(torch.nn.Module):
     def favard(self) -> Favard:
         """The learned basis as it is now."""
         if self.recurrence == "bounded":
-            return Favard.from_moments(torch.sigmoid(self.moments))
-        return Favard(self.gamma, self.beta.exp() if self.recurrence == "positive" else self.beta.clamp(min=0.01))
+            return bounded_basis(self.moments)
+        return free_basis(self.gamma, self.beta.exp() if self.recurrence == "positive" else self.beta)
 
     def losses(self) -> Tensor:
         """The mean squared error of every sample."""
@@ -170,7 +174,8 @@ class Learner(torch.nn.Module):
 class Settings:
     """How filters are learned.
 
-    The paper's text gives the learning rate 0.1, its published code 0.01, and its figures are those of 0.01.
+    The paper's text gives the learning rate 0.1, its published code 0.01, and its figures are those of 0.01. Guarded
+    steps have no weight decay: with it the loss that is guarded would not be the loss that falls.
     """
 
     lr: float = 0.01
@@ -186,7 +191,7 @@ class History:
     """A training of all samples.
 
     Attributes:
-        curves: (epochs, samples), the losses before each step.
+        curves: (epochs, samples), the losses before each step; after it where steps may be taken back.
         epochs: (samples,), after how many each sample ended.
     """
 

@@ -44,8 +44,8 @@ def make_table(problem: Problem, folder: Path, say: Say) -> None:
 
 def make_long(problem: Problem, folder: Path, epochs: int, say: Say) -> None:
     """Every way to train a learned basis for long; what is done already is kept."""
-    rows = [row for row in read_rows(folder / LONG) if row["epochs"] == epochs]
-    done = {row["way"] for row in rows}
+    rows = read_rows(folder / LONG)
+    done = {row["way"] for row in rows if row["epochs"] == epochs}
     for way in WAYS:
         if way.name in done:
             continue
@@ -69,8 +69,8 @@ def make_long(problem: Problem, folder: Path, epochs: int, say: Say) -> None:
 
 def make_chameleon(dataset: NodeDataset, folder: Path, epochs: int, say: Say) -> None:
     """The classifier without dropout and ReLU, trained for long; what is done already is kept."""
-    rows = [row for row in read_rows(folder / CHAMELEON) if row["epochs"] == epochs]
-    done = {row["way"] for row in rows}
+    rows = read_rows(folder / CHAMELEON)
+    done = {row["way"] for row in rows if row["epochs"] == epochs}
     for way in FILTERS:
         if way in done:
             continue
@@ -100,8 +100,8 @@ def write_readme(folder: Path) -> None:
         "lines in this folder; see [the page on results](../../docs/results.md) for what it means.",
     ]
     parts += _table_part(read_rows(folder / TABLE))
-    parts += _long_part(read_rows(folder / LONG))
-    parts += _chameleon_part(read_rows(folder / CHAMELEON))
+    parts += _long_part(longest(read_rows(folder / LONG)))
+    parts += _chameleon_part(longest(read_rows(folder / CHAMELEON)))
     write_atomically(folder / "README.md", ("\n".join(parts) + "\n").encode())
 
 
@@ -194,6 +194,11 @@ def _chameleon_part(rows: list[Row]) -> list[str]:
         "",
         markdown_table(["way", "largest rise after epoch 100, %", "lowest loss", "final loss"], lines),
     ]
+
+
+def longest(rows: list[Row]) -> list[Row]:
+    """Those with the most epochs; rows of shorter trainings stay in their file."""
+    return [row for row in rows if row["epochs"] == max(row["epochs"] for row in rows)]
 
 
 def _spread(values: list[float]) -> str:

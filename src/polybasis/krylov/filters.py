@@ -56,7 +56,7 @@ def recurrence_filter(graph: Graph, x: Tensor, alpha: Tensor, s: Tensor, a: Tens
         graph: the graph, N nodes.
         x: signals of shape (N, d).
         alpha: coefficients of shape (K+1, d); K is the degree.
-        s: shape (d,).
+        s: shape (d,), not 0.
         a, b, c: shape (K, d); ``c[0]`` is not used.
 
     Returns:
@@ -83,6 +83,8 @@ def recurrence_filter(graph: Graph, x: Tensor, alpha: Tensor, s: Tensor, a: Tens
         return x * alpha.sum(0)
     for name, number in (("alpha", alpha), ("s", s), ("a", a), ("b", b), ("c", c)):
         checked_finite(name, number)
+    if (s == 0).any():
+        raise ValueError("s has an entry that is 0, for which every h_k is: leave such channels out")
     numbers = [number.to(signal).contiguous() for number in (alpha, s, a, b, c)]
     kernels = kernels_for(graph, signal)
     keep = torch.is_grad_enabled() and any(number.requires_grad for number in (signal, *numbers))

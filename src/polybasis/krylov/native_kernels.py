@@ -12,7 +12,7 @@ from polybasis.krylov.workspace import Workspace
 
 
 class NativeKernels:
-    """Kernels on a native operator. All memory is allocated here, once a call; threads are torch's number of them."""
+    """Kernels on a native operator. Large arrays are allocated here, once a call; threads are torch's number."""
 
     def __init__(self, operator: Any) -> None:
         self._operator = operator

@@ -17,6 +17,19 @@ SMALLEST_MOMENT = 1e-3
 RecurrenceKind = Literal["free", "bounded"]
 
 
+def free_basis(gamma: Tensor, sqrt_beta: Tensor) -> Favard:
+    """The basis of a recurrence that is learned as it is."""
+    return Favard(gamma, sqrt_beta.clamp(min=SMALLEST_SQRT_BETA))
+
+
+def bounded_basis(logits: Tensor) -> Favard:
+    """The basis of canonical moments that are learned as their logits.
+
+    Moments stay away from 0 and 1, where a weight function vanishes and its polynomials exceed any number.
+    """
+    return Favard.from_moments(torch.sigmoid(logits.double()).clamp(SMALLEST_MOMENT, 1 - SMALLEST_MOMENT))
+
+
 class FavardConv(FilterLayer):
     r"""The filter of FavardGNN (Guo and Wei, "Graph Neural Networks with Learnable and Optimal Polynomial Bases"):
 
@@ -72,10 +85,7 @@ class FavardConv(FilterLayer):
     @property
     def basis(self) -> Favard:
         """The basis as it is now."""
-        if self.recurrence == "free":
-            return Favard(self.gamma, self.sqrt_beta.clamp(min=SMALLEST_SQRT_BETA))
-        # A weight function that all but vanishes at some moment has polynomials beyond any number.
-        return Favard.from_moments(torch.sigmoid(self.moments.double()).clamp(SMALLEST_MOMENT, 1 - SMALLEST_MOMENT))
+        return free_basis(self.gamma, self.sqrt_beta) if self.recurrence == "free" else bounded_basis(self.moments)
 
     def polynomials(self, x: Tensor, graph: Graph) -> tuple[PolynomialBasis, Tensor]:
         gamma, sqrt_beta = self.basis.gamma.detach(), self.basis.sqrt_beta.detach()

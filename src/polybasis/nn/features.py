@@ -32,7 +32,7 @@ class _Pattern:
         """The product of the matrix with these values and x."""
         if self._native is None or x.dtype != values.dtype:
             return self.matrix(values).to(x.dtype) @ x
-        y = torch.empty(self.shape[0], x.shape[1])
+        y = torch.empty(self.shape[0], x.shape[1], dtype=values.dtype)
         self._native.product(values, x, y, torch.get_num_threads())
         return y
 

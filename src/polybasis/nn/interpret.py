@@ -14,6 +14,7 @@ from polybasis.graph import Graph
 from polybasis.krylov import optimal_basis
 from polybasis.nn.features import Features
 from polybasis.nn.filter_layer import FilterLayer
+from polybasis.nn.optbasis_conv import OptBasisConv
 
 PROBES, PROBE_DEGREE = 16, 80
 
@@ -27,18 +28,23 @@ class Filters:
         responses: (n, channels).
         basis: the polynomials they are made of.
         values: the basis polynomials, (K+1, n), the median over channels where each has its own.
+        whole: which channels have polynomials of all degrees, (channels,): the optimal basis of a signal ends at its
+            rank, and what is beyond means nothing.
     """
 
     mu: Tensor
     responses: Tensor
     basis: PolynomialBasis
     values: Tensor
+    whole: Tensor
 
     def weight_functions(self) -> tuple[Tensor, Tensor] | None:
         """Nodes and weights of each channel's weight function, (n, channels), where the basis has one of its own."""
-        if not isinstance(self.basis, Favard) or self.basis.gamma.dim() < 2:
+        if not isinstance(self.basis, Favard) or self.basis.gamma.dim() < 2 or self.basis.K == 0:
             return None
-        return self.basis.weight_function()
+        if not self.whole.any():
+            return None
+        return Favard(self.basis.gamma[:, self.whole], self.basis.sqrt_beta[:, self.whole]).weight_function()
 
 
 def filters_of(model: torch.nn.Module, x: Features, graph: Graph, points: int = 201) -> Filters:
@@ -66,11 +72,16 @@ def filters_of(model: torch.nn.Module, x: Features, graph: Graph, points: int = 
         model.train(training)
     signal, on_graph = caught[0][:2]
     mu = torch.linspace(-1, 1, points, dtype=torch.float64)
-    basis, _ = layer.polynomials(signal, on_graph)
+    basis, alpha = layer.polynomials(signal, on_graph)
+    whole = torch.ones(alpha.shape[1], dtype=torch.bool)
+    if isinstance(layer, OptBasisConv):
+        whole = optimal_basis(on_graph, signal, layer.K).rank == layer.K + 1
     values = basis.evaluate(mu, layer.K)
+    if values.dim() == 3:
+        values = (values[..., whole] if whole.any() else values).median(dim=-1).values
     with torch.no_grad():
         responses = layer.response(mu, signal, on_graph)
-    return Filters(mu, responses, basis, values.median(dim=-1).values if values.dim() == 3 else values)
+    return Filters(mu, responses, basis, values, whole)
 
 
 def spectral_density(graph: Graph, bins: int = 60) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -81,5 +92,7 @@ def spectral_density(graph: Graph, bins: int = 60) -> tuple[NDArray[np.float64],
     generator = torch.Generator().manual_seed(0)
     signals = torch.randn(graph.num_nodes, PROBES, generator=generator, dtype=torch.float64)
     nodes, weights = optimal_basis(graph, signals, min(PROBE_DEGREE, graph.num_nodes)).weight_function()
+    # Rounding may put an eigenvalue of 1, which every component has, a little beyond.
+    nodes = nodes.clamp(-1, 1)
     heights, edges = np.histogram(nodes.flatten(), bins=bins, range=(-1, 1), weights=weights.flatten(), density=True)
     return edges, heights

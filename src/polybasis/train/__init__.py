@@ -2,6 +2,7 @@
 
 from polybasis.train.config import Config, default_config, stored_config
 from polybasis.train.fitting import Fit, fit
+from polybasis.train.guarded import GuardedAdam
 from polybasis.train.runs import Run, run_splits
 
-__all__ = ["Config", "Fit", "Run", "default_config", "fit", "run_splits", "stored_config"]
+__all__ = ["Config", "Fit", "GuardedAdam", "Run", "default_config", "fit", "run_splits", "stored_config"]

@@ -20,8 +20,9 @@ def write_checkpoint(
     optimizer: torch.optim.Optimizer,
     best: dict[str, Tensor],
     progress: dict[str, Any],
+    training: str,
 ) -> None:
-    """Writes models by name, the best model, optimiser, random state and numbers such as the epoch."""
+    """Writes models by name, the best model, optimiser, random state, numbers such as the epoch, and which training."""
     tensors = {f"{key}.{name}": value for key, model in models.items() for name, value in model.state_dict().items()}
     tensors |= {f"best.{name}": value for name, value in best.items()}
     for index, state in optimizer.state_dict()["state"].items():
@@ -29,21 +30,24 @@ def write_checkpoint(
     tensors["random"] = torch.get_rng_state()
     content = save(
         {name: value.detach().clone().contiguous() for name, value in tensors.items()},
-        metadata={"progress": json.dumps(progress)},
+        metadata={"progress": json.dumps(progress), "training": training},
     )
     write_atomically(path, content)
 
 
 def read_checkpoint(
-    path: Path, models: dict[str, torch.nn.Module], optimizer: torch.optim.Optimizer
+    path: Path, models: dict[str, torch.nn.Module], optimizer: torch.optim.Optimizer, training: str
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Puts everything back; returns the best model and the numbers."""
+    """Puts everything back; returns the best model and the numbers. A checkpoint of another training is refused."""
     try:
         with safe_open(path, framework="pt") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
             progress = json.loads(file.metadata()["progress"])
+            found = file.metadata()["training"]
     except (SafetensorError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{path} is not a checkpoint of polybasis ({error}); remove it to start again") from error
+    if found != training:
+        raise ValueError(f"{path} is of another training (settings, seed or data differ); remove it to start again")
 
     def part(prefix: str) -> dict[str, Tensor]:
         return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}

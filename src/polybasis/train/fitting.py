@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,6 +17,7 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from polybasis.data.dataset import NodeDataset
 from polybasis.data.splits import Split
+from polybasis.nn.features import SparseFeatures
 from polybasis.nn.models import Model
 from polybasis.train.checkpoint import read_checkpoint, write_checkpoint
 from polybasis.train.config import Config
@@ -92,10 +95,11 @@ def fit(
     if config.average is not None:
         mean = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(config.average))  # type: ignore[no-untyped-call]
         models["mean"], watched = mean, cast(Model, mean.module)
+    training = "" if checkpoint is None else _identity(config, dataset, split, seed)
     best: dict[str, Tensor] = {}
     best_rank, best_score, best_epoch, first, before = -float("inf"), 0.0, -1, 0, 0.0
     if checkpoint is not None and checkpoint.exists():
-        best, state = read_checkpoint(checkpoint, models, optimizer)
+        best, state = read_checkpoint(checkpoint, models, optimizer, training)
         best_rank, best_score, best_epoch = state["best_rank"], state["best_score"], state["best_epoch"]
         first, before = state["epoch"] + 1, state["seconds"]
     start = written = time.monotonic()
@@ -122,12 +126,23 @@ def fit(
                 "best_score": best_score,
                 "best_epoch": best_epoch,
             }
-            write_checkpoint(checkpoint, models, optimizer, best, numbers)
+            write_checkpoint(checkpoint, models, optimizer, best, numbers, training)
+    if not best:
+        raise OverflowError(f"{config.model} on {dataset.name} diverged from the first epoch: lower the learning rate")
     model.load_state_dict(best)
     model.eval()
     if checkpoint is not None:
         checkpoint.unlink(missing_ok=True)
     return Fit(model, best_score, epoch + 1, before + time.monotonic() - start)
+
+
+def _identity(config: Config, dataset: NodeDataset, split: Split, seed: int) -> str:
+    """The same for two trainings exactly when one may go on from the other's checkpoint."""
+    digest = hashlib.sha256(json.dumps([config.to_dict(), seed], sort_keys=True).encode())
+    values = dataset.x.values if isinstance(dataset.x, SparseFeatures) else dataset.x
+    for part in (*split, dataset.y, dataset.graph.indptr, dataset.graph.indices, values):
+        digest.update(part.contiguous().numpy().tobytes())
+    return digest.hexdigest()
 
 
 def _step(model: Model, optimizer: torch.optim.Optimizer, dataset: NodeDataset, nodes: Tensor) -> float:

@@ -64,7 +64,7 @@ class GuardedAdam:
                 )
                 parameter.sub_(lr * share * (m / first) / ((v / second).sqrt() + EPSILON))
         found, gradients = self._evaluated(losses)
-        kept = found <= self._lowest * (1 + self._slack)
+        kept = found <= self._lowest + self._slack * self._lowest.abs()
         with torch.no_grad():
             for i, (parameter, _) in enumerate(self._parameters):
                 keep = self._spread(kept, parameter)

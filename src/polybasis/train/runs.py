@@ -102,36 +102,57 @@ def run_splits(
         jobs: how many processes; torch's threads are divided among them.
         report: called after every epoch, with one job only.
         finished: called with each new result.
+
+    Raises:
+        OverflowError: where runs diverged, after all others have been done.
     """
     wanted = {run.key(): run for run in runs}
     done = {result["key"]: result for result in read_results(results) if result["key"] in wanted}
     checkpoints = results.parent / f".{results.stem}.checkpoints"
     missing = [run for key, run in wanted.items() if key not in done]
-    for result in _executed(missing, root, jobs, report, checkpoints):
+    failed: list[tuple[Run, OverflowError]] = []
+    for result in _executed(missing, root, jobs, report, checkpoints, failed):
         append_result(results, result)
         done[result["key"]] = result
         if finished is not None:
             finished(result)
     if checkpoints.is_dir() and not any(checkpoints.iterdir()):
         checkpoints.rmdir()
+    if failed:
+        run, error = failed[0]
+        raise OverflowError(
+            f"{len(failed)} of {len(runs)} runs diverged and have no result, the first {run.config.model} on "
+            f"{run.dataset}, split {run.split_seed}: {error}"
+        )
     return [done[key] for key in wanted]
 
 
 def _executed(
-    runs: list[Run], root: str | None, jobs: int, report: Report | None, checkpoints: Path
+    runs: list[Run],
+    root: str | None,
+    jobs: int,
+    report: Report | None,
+    checkpoints: Path,
+    failed: list[tuple[Run, OverflowError]],
 ) -> Iterator[Result]:
     if jobs <= 1 or len(runs) <= 1:
         for run in runs:
-            yield execute(run, root, report, checkpoints)
+            try:
+                yield execute(run, root, report, checkpoints)
+            except OverflowError as error:
+                failed.append((run, error))
         return
     threads = max(1, torch.get_num_threads() // jobs)
     # Workers start clean: a fork of a process that has used threads may hang.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(jobs, mp_context=context, initializer=torch.set_num_threads, initargs=(threads,)) as pool:
-        futures = [pool.submit(execute, run, root, None, checkpoints) for run in runs]
+        futures = {pool.submit(execute, run, root, None, checkpoints): run for run in runs}
         try:
             for future in as_completed(futures):
-                yield future.result()
+                try:
+                    yield future.result()
+                except OverflowError as error:
+                    failed.append((futures[future], error))
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
@@ -183,12 +204,14 @@ def summary(scores: list[float]) -> dict[str, float]:
 
 
 def summarised(results: list[Result]) -> list[dict[str, Any]]:
-    """One row for each model, data set and settings; scores in percent."""
-    groups: dict[tuple[str, str, str], list[Result]] = {}
+    """One row for each model, data set, protocol and configuration; scores in percent."""
+    groups: dict[tuple[str, ...], list[Result]] = {}
     for result in results:
-        groups.setdefault((result["model"], result["dataset"], result["settings"]), []).append(result)
+        config = json.dumps(result["config"], sort_keys=True)
+        key = (result["model"], result["dataset"], result["settings"], result["protocol"], config)
+        groups.setdefault(key, []).append(result)
     rows = []
-    for (model, dataset, settings), members in groups.items():
+    for (model, dataset, settings, *_), members in groups.items():
         test = summary([100 * member["test_accuracy"] for member in members])
         rows.append(
             {

@@ -86,12 +86,13 @@ def tune(
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     # A journal file is what Optuna offers for several processes without a database server.
     storage = optuna.storages.JournalStorage(JournalFileBackend(str(study)))
+    name = f"{model} on {dataset.name}, {splits} {protocol} splits, {base.epochs} epochs"
     search = optuna.create_study(
-        study_name=f"{model} on {dataset.name}",
+        study_name=name,
         storage=storage,
         direction="maximize",
         load_if_exists=True,
-        sampler=optuna.samplers.TPESampler(seed=seed + _count(storage, f"{model} on {dataset.name}")),
+        sampler=optuna.samplers.TPESampler(seed=seed + _count(storage, name)),
         pruner=optuna.pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=50, interval_steps=10),
     )
 
@@ -112,7 +113,7 @@ def tune(
             try:
                 split = make_split(dataset, protocol, number)
                 scores.append(fit(config, dataset, split, number, report=report).val_score)
-            except OverflowError as error:
+            except (OverflowError, ValueError) as error:  # diverged: at first or later, numbers are not finite
                 raise optuna.TrialPruned(str(error)) from error
         trial.set_user_attr("config", config.to_dict())
         return float(np.mean(scores))

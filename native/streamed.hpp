@@ -1,0 +1,20 @@
+// Steps of the Lanczos process on a graph without values; see BarePasses for the form the vectors are kept in.
+#pragma once
+
+#include <cstdint>
+
+#include "passes.hpp"
+
+namespace polybasis {
+
+// w = scale P u - beta w and sums <w, u>, both in the passes' form; false where an index was out of range.
+template <class I>
+bool streamed_product(const BareCsr<I>&, Isa, int threads, int width, const float* u, const double* scale,
+                      const double* beta, float* w, double* sums);
+
+// u = scale u; w = w - gamma u; sums |w|^2.
+template <class I>
+void streamed_subtract(const BareCsr<I>&, Isa, int threads, int width, float* u, const double* scale, const double* gamma,
+                       float* w, double* sums);
+
+}  // namespace polybasis

@@ -1,0 +1,250 @@
+"""Graphs and bases on disk: the same as in memory, through interruptions, and damage is named."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from conftest import random_graph
+
+import polybasis as pb
+from polybasis import native
+from polybasis.store import (
+    GraphFolder,
+    build_graph_folder,
+    open_store,
+    plan_precompute,
+    precompute,
+    synthetic_edges,
+    write_graph_folder,
+)
+
+if native.kernels() is None:
+    pytest.skip("polybasis was built without its native kernels", allow_module_level=True)
+
+MEMORY = 1 << 30
+
+
+def folder(tmp_path: Path, nodes: int = 300, channels: int = 70) -> tuple[pb.Graph, GraphFolder]:
+    graph = random_graph(nodes, 5 * nodes)
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((nodes, channels)).astype(np.float32)
+    x[:, 2] = 0  # a channel without a basis
+    y = rng.integers(-1, 3, nodes)
+    return graph, write_graph_folder(tmp_path / "graph", graph, x, y)
+
+
+def assert_same_store(one: Path, two: Path) -> None:
+    names = sorted(path.name for path in one.iterdir())
+    assert names == sorted(path.name for path in two.iterdir())
+    for name in names:
+        if name.startswith("block") and name.endswith(".json"):
+            first, second = (json.loads((place / name).read_text()) for place in (one, two))
+            assert {**first, "seconds": 0} == {**second, "seconds": 0}
+        else:
+            assert (one / name).read_bytes() == (two / name).read_bytes()
+
+
+@pytest.mark.parametrize("memory", [1 << 20, 1 << 30])
+def test_a_folder_built_from_a_stream_is_the_graph(tmp_path: Path, memory: int) -> None:
+    """Directions, duplicates and self-loops in any order."""
+    rng = np.random.default_rng(1)
+    edges = rng.integers(0, 700, (5000, 2))
+    built = build_graph_folder(tmp_path / "graph", np.array_split(edges, 7), 700, memory=memory)
+    graph = pb.Graph.from_edge_index(torch.from_numpy(edges.T.copy()), 700)
+    assert np.array_equal(built.indptr, graph.indptr.numpy())
+    assert np.array_equal(built.indices, graph.indices.numpy())
+    assert sorted(path.name for path in (tmp_path / "graph").iterdir()) == ["graph.json", "indices.npy", "indptr.npy"]
+
+
+def test_synthetic_graphs_are_seeded_and_skewed(tmp_path: Path) -> None:
+    one = build_graph_folder(tmp_path / "one", synthetic_edges(5000, 40_000, seed=3), 5000)
+    two = build_graph_folder(tmp_path / "two", synthetic_edges(5000, 40_000, seed=3), 5000)
+    assert np.array_equal(one.indices, two.indices)
+    degree = np.sort(np.diff(one.indptr))
+    assert degree[-50:].mean() > 4 * np.median(degree)
+
+
+def test_edges_out_of_range_or_memory_are_refused_and_leave_nothing(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"edge \(3, 9\) is outside of 0 \.\. 8"):
+        build_graph_folder(tmp_path / "graph", [np.array([[0, 1], [3, 9]])], 9)
+    with pytest.raises(MemoryError, match="allow more"):
+        build_graph_folder(tmp_path / "graph", [np.random.default_rng(0).integers(0, 9, (500, 2))], 9, memory=100)
+    assert list(tmp_path.iterdir()) == []
+    build_graph_folder(tmp_path / "graph", [np.array([[0, 1]])], 2)
+    with pytest.raises(FileExistsError, match="there already"):
+        build_graph_folder(tmp_path / "graph", [np.array([[0, 1]])], 2)
+    weighted = pb.Graph.from_edge_index(torch.tensor([[0, 1], [1, 2]]), edge_weight=torch.tensor([1.0, 2.0]))
+    with pytest.raises(ValueError, match="weights"):
+        write_graph_folder(tmp_path / "weighted", weighted)
+    loops = pb.Graph.from_edge_index(torch.tensor([[0, 1], [1, 1]]), self_loops="keep")
+    with pytest.raises(ValueError, match="self-loops"):
+        write_graph_folder(tmp_path / "loops", loops)
+
+
+def test_a_store_has_the_optimal_basis(tmp_path: Path) -> None:
+    graph, on_disk = folder(tmp_path)
+    K = 6
+    store = precompute(on_disk, tmp_path / "store", K, memory=MEMORY)
+    basis = pb.optimal_basis(graph, torch.from_numpy(np.array(on_disk.x)), K)
+    assert np.array_equal(store.rows, np.flatnonzero(np.asarray(on_disk.y) >= 0))
+    assert [block.shape[2] for block in store.blocks] == [64, 6]
+    assert torch.equal(store.rank, basis.rank)
+    torch.testing.assert_close(store.gamma, basis.gamma, atol=1e-5, rtol=0)
+    torch.testing.assert_close(store.sqrt_beta, basis.sqrt_beta, atol=1e-4, rtol=1e-5)
+    places = store.places(store.rows[[5, 17, 3]])
+    torch.testing.assert_close(
+        store.batch(places), basis.vectors[:, store.rows[[5, 17, 3]]].permute(1, 0, 2), atol=1e-4, rtol=0
+    )
+    store.verify()
+    unlabelled = np.flatnonzero(np.asarray(on_disk.y) < 0)[:1]
+    with pytest.raises(ValueError, match=f"node {unlabelled[0]} is not in"):
+        store.places(unlabelled)
+
+
+@pytest.mark.parametrize("name", ["monomial", "chebyshev", "bernstein", "chebyshev-interpolation", "jacobi", "favard"])
+def test_every_filter_from_the_store_is_the_filter_on_the_graph(name: str, tmp_path: Path) -> None:
+    graph, on_disk = folder(tmp_path, channels=20)
+    K = 8
+    store = precompute(on_disk, tmp_path / "store", K, memory=MEMORY, keep="all")
+    torch.manual_seed(0)
+    if name == "favard":
+        layer: torch.nn.Module = pb.nn.FavardConv(20, K)
+        with torch.no_grad():
+            layer.gamma.uniform_(-0.2, 0.2)
+            layer.sqrt_beta.uniform_(0.4, 0.9)
+        basis = layer.basis
+    else:
+        basis = pb.bases.named_basis(name, K, 0.5, 0.25)
+        layer = pb.nn.PolyConv(20, K, basis)
+    with torch.no_grad():
+        layer.alpha.normal_()
+        expected = layer(torch.from_numpy(np.array(on_disk.x)), graph)
+        coordinates = torch.einsum("jkd,kd->jd", store.coordinates(basis), layer.alpha.double())
+        filtered = torch.einsum("nkd,kd->nd", store.batch(np.arange(len(store))).double(), coordinates)
+    assert float((filtered - expected).norm() / expected.norm()) < 1e-5
+
+
+def test_the_plan_follows_the_memory(tmp_path: Path) -> None:
+    _, on_disk = folder(tmp_path, nodes=200_000 // 100)
+    large = GraphFolder(on_disk.path, 10_000_000, 100_000_000, on_disk.indptr, on_disk.indices, on_disk.x, on_disk.y)
+    plans = [plan_precompute(large, 10, memory=gib << 30, rows=10_000) for gib in (1, 2, 4, 8)]
+    widths = [plan.blocks[0] for plan in plans]
+    assert widths == sorted(widths)
+    assert len(set(widths)) == 4
+    for gib, plan in zip((1, 2, 4, 8), plans, strict=True):
+        assert plan.memory <= gib << 30
+        assert sum(plan.blocks) == 70
+    with pytest.raises(ValueError, match="allow more memory"):
+        plan_precompute(large, 10, memory=1 << 28, rows=10_000)
+
+
+def test_an_interrupted_store_is_finished_to_the_same_bytes(tmp_path: Path) -> None:
+    """Killed for good (no cleaning up) at several moments, then run again."""
+    _, on_disk = folder(tmp_path)
+    precompute(on_disk, tmp_path / "whole", 5, memory=MEMORY)
+    script = """
+        import os, signal, sys
+        from polybasis.store import GraphFolder, precompute
+        moment = int(sys.argv[3])
+        def report(block, blocks, step, steps):
+            if block * steps + step == moment:
+                os.kill(os.getpid(), signal.SIGKILL)
+        precompute(GraphFolder.open(sys.argv[1]), sys.argv[2], 5, memory=1 << 30, report=report)
+    """
+    for moment in (2, 6, 9):
+        out = tmp_path / f"killed-{moment}"
+        run = [sys.executable, "-c", textwrap.dedent(script), str(on_disk.path), str(out), str(moment)]
+        assert subprocess.run(run, check=False).returncode == -9
+        with pytest.raises(ValueError, match="not finished"):
+            open_store(out)
+        precompute(on_disk, out, 5, memory=MEMORY)
+        assert_same_store(tmp_path / "whole", out)
+
+
+def test_threads_do_not_change_a_store(tmp_path: Path) -> None:
+    _, on_disk = folder(tmp_path, nodes=40_000, channels=4)
+    precompute(on_disk, tmp_path / "one", 3, memory=MEMORY, threads=1)
+    precompute(on_disk, tmp_path / "three", 3, memory=MEMORY, threads=3)
+    assert_same_store(tmp_path / "one", tmp_path / "three")
+
+
+def test_damage_is_named(tmp_path: Path) -> None:
+    _, on_disk = folder(tmp_path, channels=5)
+    whole = tmp_path / "whole"
+    precompute(on_disk, whole, 3, memory=MEMORY)
+
+    def damaged(name: str) -> Path:
+        copy = tmp_path / f"copy-{name}"
+        shutil.copytree(whole, copy)
+        return copy
+
+    flipped = damaged("flipped")
+    content = bytearray((flipped / "block-0000.npy").read_bytes())
+    content[-7] ^= 1
+    (flipped / "block-0000.npy").write_bytes(content)
+    with pytest.raises(ValueError, match=r"block-0000\.npy is damaged"):
+        open_store(flipped, verify=True)
+    cut = damaged("cut")
+    (cut / "block-0000.npy").write_bytes(content[:-100])
+    with pytest.raises(ValueError, match=r"block-0000\.npy is damaged"):
+        open_store(cut)
+    newer = damaged("newer")
+    about = json.loads((newer / "store.json").read_text())
+    (newer / "store.json").write_text(json.dumps({**about, "version": 99}))
+    with pytest.raises(ValueError, match=r"store\.json says 'polybasis store', version 99"):
+        open_store(newer)
+    (newer / "store.json").write_text("{")
+    with pytest.raises(ValueError, match=r"store\.json cannot be read"):
+        open_store(newer)
+    with pytest.raises(FileNotFoundError, match=r"store\.json is not there"):
+        open_store(on_disk.path)
+    gone = damaged("gone")
+    (gone / "rows.npy").unlink()
+    with pytest.raises(FileNotFoundError, match=r"rows\.npy"):
+        open_store(gone)
+    with pytest.raises(ValueError, match="another graph, degree or memory"):
+        precompute(on_disk, whole, 4, memory=MEMORY)
+    with pytest.raises(FileExistsError, match="not empty"):
+        precompute(on_disk, on_disk.path, 3, memory=MEMORY)
+
+
+def test_indices_out_of_range_never_leave_the_arrays(tmp_path: Path) -> None:
+    """A mapped file may have been changed by anyone."""
+    _, on_disk = folder(tmp_path, channels=5)
+    indices = np.array(on_disk.indices)
+    for wrong in (-1, on_disk.nodes, np.iinfo(np.int32).max):
+        indices[len(indices) // 2] = wrong
+        np.save(on_disk.path / "indices.npy", indices)
+        with pytest.raises(ValueError, match="node out of range"):
+            precompute(GraphFolder.open(on_disk.path), tmp_path / f"store{wrong}", 3, memory=MEMORY)
+
+
+def test_signals_that_are_not_finite_are_named(tmp_path: Path) -> None:
+    graph, _ = folder(tmp_path, channels=5)
+    x = np.zeros((graph.num_nodes, 5), dtype=np.float32)
+    x[7, 3] = np.nan
+    on_disk = write_graph_folder(tmp_path / "nan", graph, x)
+    with pytest.raises(ValueError, match="node 7, feature 3"):
+        precompute(on_disk, tmp_path / "store", 3, memory=MEMORY, keep="all")
+    with pytest.raises(ValueError, match="no classes"):
+        precompute(on_disk, tmp_path / "store", 3, memory=MEMORY)
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="root may write everywhere")
+def test_an_unwritable_folder_is_named(tmp_path: Path) -> None:
+    _, on_disk = folder(tmp_path, channels=5)
+    tmp_path.chmod(0o500)
+    try:
+        with pytest.raises(PermissionError):
+            precompute(on_disk, tmp_path / "store", 3, memory=MEMORY)
+    finally:
+        tmp_path.chmod(0o700)

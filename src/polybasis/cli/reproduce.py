@@ -98,6 +98,7 @@ def favard_convergence(
     console.print(f"results in {out}")
 
 
+WITHOUT_SAMPLES = {"representation", "bumps-chameleon", "filtered-images", "responses", "weight-functions"}
 FIGURES = (
     "representation",
     "convergence",
@@ -106,6 +107,8 @@ FIGURES = (
     "bumps-chameleon",
     "filtered-images",
     "conditions",
+    "responses",
+    "weight-functions",
 )
 
 
@@ -121,7 +124,7 @@ def figure(
     for name in wanted:
         if name not in FIGURES:
             raise ValueError(f"there is no figure {name!r}; expected some of {', '.join(FIGURES)}")
-    problem = _problem(data_root) if {*wanted} - {"representation", "bumps-chameleon", "filtered-images"} else None
+    problem = _problem(data_root) if {*wanted} - WITHOUT_SAMPLES else None
 
     def chameleon() -> Figure:
         rows = filter_results.longest(filter_results.read_rows(results / filter_results.CHAMELEON))
@@ -143,6 +146,8 @@ def figure(
         "bumps-chameleon": chameleon,
         "filtered-images": lambda: figures.filtered_images(sample_photograph()),
         "conditions": lambda: figures.conditions(samples(*range(60))),
+        "responses": lambda: figures.learned_responses(load("chameleon", data_root)),
+        "weight-functions": lambda: figures.learned_weight_functions(load("chameleon", data_root)),
     }
     for name in wanted:
         console.print(", ".join(str(path) for path in save(drawn[name](), out / name)))

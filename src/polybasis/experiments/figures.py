@@ -7,7 +7,9 @@ import torch
 from matplotlib.figure import Figure
 
 from polybasis.bases import named_basis
+from polybasis.data.dataset import NodeDataset
 from polybasis.data.images import ImageSignals, to_pixels
+from polybasis.data.splits import make_split
 from polybasis.experiments.filter_learning import (
     BASES,
     COMBINATIONS,
@@ -20,8 +22,11 @@ from polybasis.experiments.filter_learning import (
     long_training,
 )
 from polybasis.graph_filter import GraphFilter
+from polybasis.nn.interpret import Filters, filters_of, spectral_density
 from polybasis.report import figures as drawing
 from polybasis.responses import apply_response
+from polybasis.train.config import stored_config
+from polybasis.train.fitting import fit
 
 PAPER_BASES = ("optimal", "chebyshev-interpolation", "favard", "bernstein", "monomial")
 
@@ -61,8 +66,9 @@ def bumps(problem: Problem, epochs: int = 10_000) -> Figure:
 
 def chameleon_bumps(rows: list[dict[str, object]], kept_every: int) -> Figure:
     """The same for a classifier (the paper's third figure, right), from results that were kept."""
-    curves = {str(row["way"]): np.repeat(np.asarray(row["losses"]), kept_every)[:, None] for row in rows}
-    return drawing.draw_convergence(curves, [f"all nodes of {rows[0]['dataset']}"], ylabel="cross entropy")
+    curves = {str(row["way"]): np.asarray(row["losses"])[:, None] for row in rows}
+    title = f"all nodes of {rows[0]['dataset']}"
+    return drawing.draw_convergence(curves, [title], ylabel="cross entropy", every=kept_every)
 
 
 def filtered_images(image: ImageSignals) -> Figure:
@@ -82,6 +88,27 @@ def filtered_images(image: ImageSignals) -> Figure:
         pictures.append((f"difference, at most {float(error.max()):.2g}", np.repeat(heat[..., None], 3, axis=2)))
         rows.append((" / ".join(filters).replace(" / ", "\n"), pictures))
     return drawing.draw_images(rows)
+
+
+def learned_responses(dataset: NodeDataset) -> Figure:
+    """What OptBasisGNN, trained with its published settings, does to the spectrum."""
+    filters = _trained_filters("optbasisgnn", dataset)
+    return drawing.draw_responses(filters.mu, filters.responses, spectral_density(dataset.graph))
+
+
+def learned_weight_functions(dataset: NodeDataset) -> Figure:
+    """The weight functions that FavardGNN, trained with its published settings, has found."""
+    weights = _trained_filters("favardgnn", dataset).weight_functions()
+    assert weights is not None
+    return drawing.draw_weight_functions(*weights)
+
+
+def _trained_filters(model: str, dataset: NodeDataset) -> Filters:
+    config = stored_config(model, dataset.name)
+    if config is None:
+        raise ValueError(f"there are no published settings of {model} for {dataset.name}")
+    trained = fit(config, dataset, make_split(dataset, "per-class", 0), 0)
+    return filters_of(trained.model, dataset.x, dataset.graph)
 
 
 def conditions(problem: Problem) -> Figure:

@@ -73,7 +73,11 @@ def plot_response(response: Callable[[NDArray[np.float64]], ArrayLike], ax: Axes
 
 
 def draw_convergence(
-    curves: Mapping[str, ArrayLike], titles: Sequence[str], floor: ArrayLike | None = None, ylabel: str = "MSE"
+    curves: Mapping[str, ArrayLike],
+    titles: Sequence[str],
+    floor: ArrayLike | None = None,
+    ylabel: str = "MSE",
+    every: int = 1,
 ) -> Figure:
     """Losses by epoch: one panel for each sample, one line for each basis.
 
@@ -81,6 +85,8 @@ def draw_convergence(
         curves: (epochs, samples) by name.
         titles: of the samples.
         floor: the least that can be reached, for each sample.
+        ylabel: what the losses are.
+        every: epochs from one number of a curve to the next.
     """
     columns = min(2, len(titles))
     rows = -(-len(titles) // columns)
@@ -88,7 +94,7 @@ def draw_convergence(
         for i, (ax, title) in enumerate(zip(axes.flat, titles, strict=False)):
             for name, curve in curves.items():
                 values = np.asarray(curve)[:, i]
-                ax.plot(np.arange(1, len(values) + 1), values, label=name, linewidth=1.2)
+                ax.plot(1 + every * np.arange(len(values)), values, label=name, linewidth=1.2)
             if floor is not None:
                 ax.axhline(
                     float(np.asarray(floor)[i]), color="black", linewidth=0.8, linestyle=":", label="closed form"

@@ -11,6 +11,7 @@ import typer
 from matplotlib.figure import Figure
 
 from polybasis.cli.display import console, results_table, runs_bar
+from polybasis.cli.train import DataRoot
 from polybasis.data.catalogue import data_root as data_root_of
 from polybasis.data.catalogue import load
 from polybasis.data.images import published_images, sample_photograph
@@ -20,18 +21,11 @@ from polybasis.report.figures import save
 from polybasis.train.config import Settings
 
 app = typer.Typer(no_args_is_help=True, help="Make the paper's tables and figures.")
-DataRoot = Annotated[
-    str | None, typer.Option(help="Folder of all data sets; POLYBASIS_DATA or the user's cache unless given.")
-]
 
 
 def _problem(data_root: str | None) -> Problem:
     console.print("filtering fifteen images in four ways")
     return reduced(published_images(data_root_of(data_root)))
-
-
-def _say(text: str) -> None:
-    console.print(text)
 
 
 def _names(given: str | None, known: tuple[str, ...], what: str) -> list[str]:
@@ -80,7 +74,7 @@ def filter_learning(
 ) -> None:
     """Learn filters on sixty image samples in eight bases, and in closed form: the paper's filter-learning table."""
     start = time.monotonic()
-    filter_results.make_table(_problem(data_root), out, _say)
+    filter_results.make_table(_problem(data_root), out, console.print)
     filter_results.write_readme(out)
     console.print(f"results in {out} after {time.monotonic() - start:.0f} s; the table is in {out / 'README.md'}")
 
@@ -92,8 +86,8 @@ def favard_convergence(
     data_root: DataRoot = None,
 ) -> None:
     """Train learned bases for long, in the paper's way and in better ones; goes on where it was stopped."""
-    filter_results.make_long(_problem(data_root), out, epochs, _say)
-    filter_results.make_chameleon(load("chameleon", data_root), out, epochs, _say)
+    filter_results.make_long(_problem(data_root), out, epochs, console.print)
+    filter_results.make_chameleon(load("chameleon", data_root), out, epochs, console.print)
     filter_results.write_readme(out)
     console.print(f"results in {out}")
 

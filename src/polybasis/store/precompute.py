@@ -26,8 +26,7 @@ from polybasis.store.basis_store import VERSION, BasisStore, block_name, checksu
 from polybasis.store.graph_folder import GraphFolder
 from polybasis.train.files import write_atomically
 
-WIDEST = 64  # channels of a block: what the kernels take at once
-LINE = 16  # channels of a cache line: blocks are multiples of this where there are enough channels
+WIDTHS = (64, 48, 32, 16, 8, 4, 2, 1)  # channels of a block; the kernels take 64 at once, a cache line holds 16
 FADED = 3e-4  # a residual of this share of the largest one has no digits left in float32
 ROWS_AT_A_TIME = 1 << 20
 Keep = Literal["labelled", "all"]
@@ -44,7 +43,6 @@ class Plan:
         rows: how many rows are kept.
         memory: bytes at most, about.
         disk: bytes of the store.
-        product_bytes: bytes read and written in one product of a block.
     """
 
     K: int
@@ -52,7 +50,6 @@ class Plan:
     rows: int
     memory: int
     disk: int
-    product_bytes: int
 
 
 def plan_precompute(graph: GraphFolder, K: int, *, memory: int, rows: int, dtype: str = "float32") -> Plan:
@@ -78,13 +75,12 @@ def plan_precompute(graph: GraphFolder, K: int, *, memory: int, rows: int, dtype
         )
 
     fixed = 256 << 20  # Python and torch themselves
-    width = next((w for w in (64, 48, 32, 16, 8, 4, 2, 1) if fixed + needed(w) <= memory), 0)
+    width = next((w for w in WIDTHS if fixed + needed(w) <= memory), 0)
     if width == 0:
         raise ValueError(f"one channel of {graph.path} needs {(fixed + needed(1)) / 2**30:.2f} GiB: allow more memory")
     width = min(width, channels)
     blocks = [min(width, channels - first) for first in range(0, channels, width)]
-    gathered = graph.nonzeros * width * 4 + graph.nonzeros * graph.indices.itemsize + 6 * graph.nodes * width * 4
-    return Plan(K, blocks, rows, fixed + needed(width), rows * (K + 1) * channels * item, gathered)
+    return Plan(K, blocks, rows, fixed + needed(width), rows * (K + 1) * channels * item)
 
 
 def kept_rows(graph: GraphFolder, keep: Keep) -> NDArray[np.int64]:
@@ -186,8 +182,7 @@ def _make_block(
     operator = native.streamed(graph.indptr, graph.indices)
     threads = threads or torch.get_num_threads()
     width = channels.stop - channels.start
-    degree = np.maximum(np.diff(graph.indptr[: graph.nodes + 1]), 1)[rows]
-    root = np.sqrt(degree, dtype=np.float64)
+    root = np.sqrt(np.maximum(graph.indptr[rows + 1] - graph.indptr[rows], 1), dtype=np.float64)
     u, norms = _first_vector(graph, channels)
     w = _vector(graph.nodes, width)
     w[:] = 0
@@ -198,8 +193,7 @@ def _make_block(
     sqrt_beta[0], scale = norms, np.divide(1.0, norms, out=np.zeros(width), where=alive)
     beta, sums = np.zeros(width), np.zeros(width)
     for k in range(K + 1):
-        vectors = u[rows] * scale * root[:, None]
-        kept[:, k] = vectors
+        kept[:, k] = u[rows] * scale * root[:, None]
         operator.product(u, scale, beta, w, sums, threads)
         gamma[k] = sums * scale
         if k < K:

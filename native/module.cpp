@@ -7,7 +7,7 @@
 #include <type_traits>
 
 #include "algorithms.hpp"
-#include "huge_pages.hpp"
+#include "pages.hpp"
 #include "panels.hpp"
 #include "streamed.hpp"
 
@@ -224,8 +224,8 @@ class Pattern {
 template <class I>
 class StreamedGraph {
  public:
-  StreamedGraph(In<int64_t> indptr, In<I> indices, const std::string& isa)
-      : indptr_(indptr), indices_(indices), isa_(isa_named(isa)) {
+  StreamedGraph(In<int64_t> indptr, In<I> indices, bool mapped, const std::string& isa)
+      : indptr_(indptr), indices_(indices), mapped_(mapped), isa_(isa_named(isa)) {
     require(indptr.ndim() == 1 && indptr.shape(0) >= 1, "indptr is a vector with one entry more than there are rows");
     require(indptr.data()[0] == 0, "indptr starts at 0");
     for (int64_t i = 0; i < rows(); ++i) require(indptr.data()[i] <= indptr.data()[i + 1], "indptr decreases");
@@ -234,12 +234,14 @@ class StreamedGraph {
 
   int64_t rows() const { return static_cast<int64_t>(indptr_.shape(0)) - 1; }
 
-  void product(In<float> u, In<double> scale, In<double> beta, Out<float> w, Out<double> sums, int threads) const {
+  void product(In<float> u, In<double> scale, In<double> beta, Out<float> w, Out<double> sums, int threads) {
     const int d = channels(u, w, scale, beta, sums);
+    backward_ = !backward_;
     bool sound = true;
     {
       nb::gil_scoped_release release;
-      sound = streamed_product(csr(), isa_, threads, d, u.data(), scale.data(), beta.data(), w.data(), sums.data());
+      sound = streamed_product(csr(), isa_, threads, {mapped_, backward_}, d, u.data(), scale.data(), beta.data(), w.data(),
+                               sums.data());
     }
     require(sound, "indices has a node out of range");
   }
@@ -247,7 +249,8 @@ class StreamedGraph {
   void subtract(Out<float> u, In<double> scale, In<double> gamma, Out<float> w, Out<double> sums, int threads) const {
     const int d = channels(u, w, scale, gamma, sums);
     nb::gil_scoped_release release;
-    streamed_subtract(csr(), isa_, threads, d, u.data(), scale.data(), gamma.data(), w.data(), sums.data());
+    streamed_subtract(csr(), isa_, threads, {mapped_, backward_}, d, u.data(), scale.data(), gamma.data(), w.data(),
+                      sums.data());
   }
 
  private:
@@ -266,6 +269,7 @@ class StreamedGraph {
 
   In<int64_t> indptr_;
   In<I> indices_;
+  bool mapped_, backward_ = true;  // the first product goes forward
   Isa isa_;
 };
 
@@ -273,7 +277,8 @@ template <class I>
 void bind_streamed(nb::module_& module, const char* class_name) {
   using Class = StreamedGraph<I>;
   nb::class_<Class> type(module, class_name);
-  type.def(nb::init<In<int64_t>, In<I>, const std::string&>(), "indptr"_a.noconvert(), "indices"_a.noconvert(), "isa"_a);
+  type.def(nb::init<In<int64_t>, In<I>, bool, const std::string&>(), "indptr"_a.noconvert(), "indices"_a.noconvert(),
+           "mapped"_a, "isa"_a);
   type.def("product", &Class::product, nb::arg().noconvert(), nb::arg().noconvert(), nb::arg().noconvert(),
            nb::arg().noconvert(), nb::arg().noconvert(), nb::arg());
   type.def("subtract", &Class::subtract, nb::arg().noconvert(), nb::arg().noconvert(), nb::arg().noconvert(),
@@ -326,8 +331,6 @@ NB_MODULE(_native, module) {
   define(pattern, "product", &Pattern::product);
   bind_streamed<int32_t>(module, "StreamedGraphI32");
   bind_streamed<int64_t>(module, "StreamedGraphI64");
-  module.def("ask_for_huge_pages", [](Out<float> array) { ask_for_huge_pages(array); }, "array"_a.noconvert(),
-             "Asks the system for large pages under an array that has not been written yet.");
   bind<float, int32_t>(module, "OperatorF32I32");
   bind<float, int64_t>(module, "OperatorF32I64");
   bind<double, int32_t>(module, "OperatorF64I32");

@@ -406,23 +406,28 @@ inline bool bare_gather(const BareCsr<I>& graph, int64_t begin, int64_t end, con
     const auto node = static_cast<uint64_t>(static_cast<int64_t>(graph.indices[e]));
     return node < static_cast<uint64_t>(graph.rows) ? static_cast<int64_t>(node) : -1;
   };
-  Lanes<float, L> sum[V] = {};
-  bool sound = true;
-  for (int64_t e = begin; e < end; ++e) {
-    const int64_t coming = place(e + prefetch_ahead < last ? e + prefetch_ahead : last);
-    if (coming >= 0)
-      for (int byte = 0; byte < int(L * V * sizeof(float)); byte += 64)
-        __builtin_prefetch(reinterpret_cast<const char*>(u + coming * stride) + byte);
-    const int64_t node = place(e);
-    if (node < 0) {
-      sound = false;
-      continue;
+  bool sound = true, first = true;
+  int64_t e = begin;
+  do {
+    const int64_t stop = end - e > longest_sum ? e + longest_sum : end;
+    Lanes<float, L> sum[V] = {};
+    for (; e < stop; ++e) {
+      const int64_t coming = place(e + prefetch_ahead < last ? e + prefetch_ahead : last);
+      if (coming >= 0)
+        for (int byte = 0; byte < int(L * V * sizeof(float)); byte += 64)
+          __builtin_prefetch(reinterpret_cast<const char*>(u + coming * stride) + byte);
+      const int64_t node = place(e);
+      if (node < 0) {
+        sound = false;
+        continue;
+      }
+#pragma GCC unroll 16
+      for (int v = 0; v < V; ++v) sum[v] += load<L>(u + node * stride + v * L);
     }
 #pragma GCC unroll 16
-    for (int v = 0; v < V; ++v) sum[v] += load<L>(u + node * stride + v * L);
-  }
-#pragma GCC unroll 16
-  for (int v = 0; v < V; ++v) store(y + v * L, sum[v]);
+    for (int v = 0; v < V; ++v) store(y + v * L, first ? sum[v] : load<L>(y + v * L) + sum[v]);
+    first = false;
+  } while (e < end);
   return sound;
 }
 

@@ -10,6 +10,7 @@ import importlib
 import warnings
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -69,4 +70,5 @@ def streamed(indptr: Any, indices: Any) -> Any:
     if module is None:
         raise ImportError("graphs on disk need the native kernels: install a C++ compiler and reinstall polybasis")
     kind = module.StreamedGraphI32 if indices.dtype.itemsize == 4 else module.StreamedGraphI64
-    return kind(indptr, indices, module.best_isa())
+    mapped = all(isinstance(array, np.memmap) and array.mode == "r" for array in (indptr, indices))
+    return kind(indptr, indices, mapped, module.best_isa())

@@ -17,7 +17,7 @@ import pytest
 import polybasis as pb
 from polybasis.train.runs import read_results
 
-COMMANDS = ["demo", "train", "predict", "tune", "datasets", "reproduce", "plot", "precompute", "synth", "bench"]
+COMMANDS = ["demo", "train", "predict", "tune", "datasets", "reproduce", "plot", "precompute", "bench"]
 
 
 def command(*arguments: str | Path) -> list[str]:
@@ -95,7 +95,7 @@ def test_structure_alone(tmp_path: Path) -> None:
         (["train", "--edges", "nowhere.csv", "--labels", "l.csv", "--out", "m"], "nowhere.csv"),
         (["train", "--dataset", "pokec", "--data-root", "nowhere"], "pokec is not there: expected pokec.mat"),
         (["predict", "nowhere", "--edges", "e.csv"], "is not the folder of a model"),
-        (["datasets", "cameleon"], "there is no data set 'cameleon'"),
+        (["datasets", "list", "cameleon"], "there is no data set 'cameleon'"),
         (["bench", "--size", "huge"], "--size is 'huge'"),
         (["tune", "--dataset", "cameleon"], "there is no data set 'cameleon'"),
     ],
@@ -121,7 +121,7 @@ def test_a_broken_file_leaves_no_model_behind(tmp_path: Path) -> None:
 
 
 def test_datasets_lists_what_is_there(tmp_path: Path) -> None:
-    result = polybasis("datasets", "csbm", "pokec", "--data-root", tmp_path, "--json")
+    result = polybasis("datasets", "list", "csbm", "pokec", "--data-root", tmp_path, "--json")
     rows = {row["name"]: row for row in json.loads(result.stdout)}
     assert rows["csbm"]["present"]
     assert rows["csbm"]["nodes"] == 1000

@@ -15,10 +15,11 @@ from optuna.storages.journal import JournalFileBackend
 
 import polybasis as pb
 from polybasis.data.splits import make_split
+from polybasis.files import append_line
 from polybasis.train.config import Config, default_config, stored_config
 from polybasis.train.fitting import Progress, fit
 from polybasis.train.metrics import score
-from polybasis.train.runs import Run, append_result, read_results, run_splits, summary
+from polybasis.train.runs import Run, read_results, run_splits, summary
 from polybasis.train.tune import tune
 
 DATA = pb.data.csbm(nodes=150, features=40, seed=2)
@@ -236,11 +237,11 @@ def test_two_processes_give_the_results_of_one(tmp_path: Path) -> None:
 
 def test_a_torn_line_is_skipped_and_closed(tmp_path: Path) -> None:
     place = tmp_path / "results.jsonl"
-    append_result(place, {"key": "a"})
+    append_line(place, json.dumps({"key": "a"}))
     with place.open("a") as file:
         file.write('{"key": "b", "val')
     assert [result["key"] for result in read_results(place)] == ["a"]
-    append_result(place, {"key": "c"})
+    append_line(place, json.dumps({"key": "c"}))
     assert [result["key"] for result in read_results(place)] == ["a", "c"]
     assert json.loads(place.read_text().splitlines()[-1]) == {"key": "c"}
 

@@ -7,7 +7,7 @@ import warnings
 
 import typer
 
-from polybasis.cli import bench, demo, plot, precompute, reproduce, train
+from polybasis.cli import bench, datasets, demo, plot, precompute, reproduce, train
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -19,11 +19,10 @@ app.command("demo")(demo.demo)
 app.command("train")(train.train)
 app.command("predict")(train.predict)
 app.command("tune")(train.tune)
-app.command("datasets")(train.datasets)
+app.add_typer(datasets.app, name="datasets")
 app.add_typer(reproduce.app, name="reproduce")
 app.command("plot")(plot.plot)
 app.command("precompute")(precompute.precompute)
-app.command("synth")(precompute.synth)
 app.command("bench")(bench.bench)
 
 

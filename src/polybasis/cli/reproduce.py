@@ -11,7 +11,7 @@ import typer
 from matplotlib.figure import Figure
 
 from polybasis.cli.display import console, results_table, runs_bar
-from polybasis.cli.train import DataRoot
+from polybasis.cli.options import DataRoot
 from polybasis.data.catalogue import data_root as data_root_of
 from polybasis.data.catalogue import load
 from polybasis.data.images import published_images, sample_photograph

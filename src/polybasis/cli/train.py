@@ -1,4 +1,4 @@
-"""`polybasis train`, `predict`, `tune` and `datasets`."""
+"""`polybasis train`, `predict` and `tune`."""
 
 from __future__ import annotations
 
@@ -8,28 +8,22 @@ import json
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import torch
 import typer
-from rich.table import Table
 
 from polybasis.classifier import NodeClassifier
 from polybasis.cli.display import console, results_table, say_result, training_bar
-from polybasis.data.catalogue import CATALOGUE, data_root, load, present
-from polybasis.data.dataset import edge_homophily
+from polybasis.cli.options import AsJson, DataRoot, Model
+from polybasis.data.catalogue import CATALOGUE, load
 from polybasis.data.own_files import OwnGraph, read_own_graph
+from polybasis.files import write_atomically
 from polybasis.nn.models import MODELS
 from polybasis.train.config import Config, default_config, stored_config
-from polybasis.train.files import write_atomically
 from polybasis.train.runs import Run, run_splits, summarised
 from polybasis.train.tune import tune as search
 
-Model = Annotated[str, typer.Option(help=f"Model: {', '.join(MODELS)}.")]
-DataRoot = Annotated[
-    str | None, typer.Option(help="Folder of all data sets; POLYBASIS_DATA or the user's cache unless given.")
-]
-AsJson = Annotated[bool, typer.Option("--json", help="JSON on standard output.")]
 Features = Annotated[Path | None, typer.Option(help="Features: .csv, .parquet, .npy or .npz; structure alone without.")]
 Edges = Annotated[Path | None, typer.Option(help="Edges: .csv or .parquet with a header; two nodes, perhaps a weight.")]
 
@@ -193,36 +187,3 @@ def tune(
     text = f"# Tuned on {splits} splits of {dataset}, {trials} trials, validation score {value:.4f}.\n{best.to_toml()}"
     write_atomically(out, text.encode())
     console.print(f"best validation score {value:.4f}; settings in {out}")
-
-
-def datasets(
-    names: Annotated[list[str] | None, typer.Argument(help="Data sets; all unless given.")] = None,
-    data_root_: Annotated[str | None, typer.Option("--data-root", help="Folder of all data sets.")] = None,
-    as_json: AsJson = False,
-) -> None:
-    """List the data sets: size, homophily, and whether their files are here."""
-    rows: list[dict[str, Any]] = []
-    for name in names or list(CATALOGUE):
-        if name not in CATALOGUE:
-            raise ValueError(f"there is no data set {name!r}; expected one of {', '.join(CATALOGUE)}")
-        entry = CATALOGUE[name]
-        row: dict[str, Any] = {"name": name, "splits": entry.protocol, "source": entry.source}
-        row["present"] = present(name, data_root_)
-        if row["present"]:
-            data = load(name, data_root_)
-            row |= {"nodes": data.graph.num_nodes, "edges": data.graph.num_edges, "features": data.num_features}
-            row |= {"classes": data.num_classes, "homophily": round(edge_homophily(data), 3), "metric": data.metric}
-        rows.append(row)
-    if as_json:
-        typer.echo(json.dumps(rows, indent=1))
-        return
-    table = Table("data set", title=f"Data sets in {data_root(data_root_)}")
-    for column in ("nodes", "edges", "features", "classes", "homophily"):
-        table.add_column(column, justify="right")
-    table.add_column("splits")
-    table.add_column("present, or where to get it")
-    for row in rows:
-        sizes = [f"{row[key]:,}" if key in row else "" for key in ("nodes", "edges", "features", "classes")]
-        homophily = f"{row['homophily']:.3f}" if "homophily" in row else ""
-        table.add_row(row["name"], *sizes, homophily, row["splits"], "yes" if row["present"] else row["source"])
-    console.print(table)

@@ -15,7 +15,7 @@ from polybasis.experiments import paper
 from polybasis.experiments.bumps import FILTERS, long_classification
 from polybasis.experiments.filter_learning import BASES, WAYS, Problem, Settings, long_training, table_rows
 from polybasis.experiments.markdown import markdown_table
-from polybasis.train.files import write_atomically
+from polybasis.files import write_atomically
 
 Row = dict[str, Any]
 Say = Callable[[str], None]

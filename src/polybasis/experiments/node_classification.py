@@ -9,9 +9,9 @@ from typing import Any
 from polybasis.data.catalogue import CATALOGUE
 from polybasis.experiments import paper
 from polybasis.experiments.markdown import markdown_table
+from polybasis.files import write_atomically
 from polybasis.report.figures import draw_agreement, save
 from polybasis.train.config import Config, Settings, default_config, stored_config
-from polybasis.train.files import write_atomically
 from polybasis.train.runs import Result, Run, read_results, run_splits, summarised
 
 MODELS = (

@@ -14,7 +14,7 @@ from cycler import cycler
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 
-from polybasis.train.files import write_atomically
+from polybasis.files import write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,15 +1,21 @@
 """Optimal bases on disk.
 
-A store is a folder with ``store.json``, ``rows.npy`` (the nodes whose rows are kept), and for every block of channels
-``block-0000.npy``, of shape (rows, K+1, channels) so that what belongs to a node is read together, with
-``block-0000.json`` beside it: gamma, sqrt_beta and rank of its channels, and the checksum of the vectors. A block
-counts when its JSON file is there, which is written last.
+A finished store is a folder with
+
+- ``store.json``: what it was made of: graph, degree, blocks of channels, data type;
+- ``vectors.npy``, of shape (rows, K+1, channels): all of a node lies together, so that a batch of nodes reads little;
+- ``rows.npy``: the node of each row, ascending; ``y.npy``: its class; ``splits.npy`` (splits, rows): 1 for training,
+  2 validation, 3 test; the last two where the graph has them;
+- ``basis.json``, written last: gamma, sqrt_beta and rank of every channel, and checksums of the vectors.
+
+While it is made, every finished block of channels is there as ``block-0000.npy``, (rows, K+1, channels of the block),
+and counts when ``block-0000.json`` is beside it, with its numbers and its checksum. ``log.jsonl`` says how long each
+block took; nothing reads it.
 """
 
 from __future__ import annotations
 
 import json
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,9 +26,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from polybasis.bases import PolynomialBasis
-from polybasis.store.graph_folder import open_array, read_about
+from polybasis.data.dataset import Metric
+from polybasis.store.arrays import crc32, let_go, open_array, pieces, read_about
 
-VERSION = 1
+KIND, VERSION = "polybasis store", 2
+CHECKED_ROWS = 1 << 14  # rows that have a checksum together
 
 
 @dataclass(frozen=True)
@@ -31,18 +39,25 @@ class BasisStore:
 
     Attributes:
         path: the folder.
+        vectors: (rows, K+1, channels).
         rows: the nodes whose rows are there, ascending.
-        blocks: the vectors of each block of channels, (rows, K+1, channels).
-        gamma, sqrt_beta: (K+1, channels of all blocks), float64.
+        y: their classes, -1 where unknown, or None.
+        splits: (splits, rows): 1 training, 2 validation, 3 test, or None.
+        gamma, sqrt_beta: (K+1, channels), float64. The last gamma is 0: no filter of degree K depends on it.
         rank: (channels,).
+        name, metric: of the data set.
     """
 
     path: Path
+    vectors: NDArray[Any]
     rows: NDArray[np.int64]
-    blocks: list[NDArray[Any]]
+    y: NDArray[np.integer[Any]] | None
+    splits: NDArray[np.int8] | None
     gamma: Tensor
     sqrt_beta: Tensor
     rank: Tensor
+    name: str
+    metric: Metric
 
     @property
     def K(self) -> int:
@@ -66,21 +81,22 @@ class BasisStore:
         return places
 
     def batch(self, places: NDArray[np.int64]) -> Tensor:
-        """The vectors of some rows, (len(places), K+1, channels), float32."""
-        parts = [torch.from_numpy(np.asarray(block[places], dtype=np.float32)) for block in self.blocks]
-        return torch.cat(parts, dim=2)
+        """The vectors of some rows, (len(places), K+1, channels), as they are stored."""
+        return torch.from_numpy(np.asarray(self.vectors[places]))
 
     def coordinates(self, basis: PolynomialBasis) -> Tensor:
         """Any basis on the stored one, (K+1, K+1, channels); gradients flow to a basis that is learned."""
         return basis.coordinates(self.gamma, self.sqrt_beta)
 
     def verify(self) -> None:
-        """Reads every block and compares its checksum; refuses a damaged one by its name."""
-        for number, block in enumerate(self.blocks):
-            about = json.loads((self.path / f"{block_name(number)}.json").read_text())
-            if checksum(block) != about["crc32"]:
+        """Reads all vectors and compares their checksums; refuses damage by the file's name."""
+        found = checksums(self.vectors)
+        expected = json.loads((self.path / "basis.json").read_text())["crc32"]
+        for number, pair in enumerate(zip(found, expected, strict=True)):
+            if pair[0] != pair[1]:
                 raise ValueError(
-                    f"{self.path / block_name(number)}.npy is damaged: its checksum is another; make it again"
+                    f"{self.path / 'vectors.npy'} is damaged at row {number * CHECKED_ROWS} or after: its checksum is "
+                    "another; remove the store and make it again"
                 )
 
 
@@ -95,35 +111,40 @@ def open_store(path: str | Path, *, verify: bool = False) -> BasisStore:
         ValueError: for a store that is not finished, damaged, or of another version; the file is named.
     """
     folder = Path(path)
-    about = read_about(folder / "store.json", "polybasis store", VERSION)
-    rows = open_array(folder / "rows.npy", (about["rows"],))
-    blocks, numbers = [], []
-    for number, width in enumerate(about["blocks"]):
-        name = folder / block_name(number)
-        if not name.with_suffix(".json").exists():
-            raise ValueError(f"{name}.json is not there: the store is not finished; run precompute again")
-        try:
-            found = json.loads(name.with_suffix(".json").read_text())
-            numbers.append([np.asarray(found[key]) for key in ("gamma", "sqrt_beta", "rank")])
-        except (ValueError, KeyError, TypeError) as error:
-            raise ValueError(f"{name}.json is damaged ({error}); remove it and run precompute again") from error
-        blocks.append(open_array(name.with_suffix(".npy"), (about["rows"], about["K"] + 1, width)))
-    gamma, sqrt_beta, rank = (torch.from_numpy(np.concatenate(parts, axis=-1)) for parts in zip(*numbers, strict=True))
-    store = BasisStore(folder, rows, blocks, gamma.double(), sqrt_beta.double(), rank)
+    about = read_about(folder / "store.json", KIND, VERSION)
+    place = folder / "basis.json"
+    if not place.exists():
+        raise ValueError(f"{place} is not there: the store is not finished; run precompute again")
+    try:
+        found = json.loads(place.read_text())
+        gamma, sqrt_beta, rank = (np.asarray(found[key]) for key in ("gamma", "sqrt_beta", "rank"))
+        degrees, channels = about["K"] + 1, sum(about["blocks"])
+        if (gamma.shape, sqrt_beta.shape, rank.shape) != ((degrees, channels), (degrees, channels), (channels,)):
+            raise ValueError("its numbers have another shape")
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{place} is damaged ({error}); remove it and run precompute again") from error
+    rows = about["rows"]
+    store = BasisStore(
+        folder,
+        open_array(folder / "vectors.npy", (rows, degrees, channels)),
+        open_array(folder / "rows.npy", (rows,)),
+        open_array(folder / "y.npy", (rows,)) if about["y"] else None,
+        open_array(folder / "splits.npy", (about["splits"], rows)) if about["splits"] else None,
+        torch.from_numpy(gamma).double(),
+        torch.from_numpy(sqrt_beta).double(),
+        torch.from_numpy(rank),
+        about["name"],
+        about["metric"],
+    )
     if verify:
         store.verify()
     return store
 
 
-def block_name(number: int) -> str:
-    """The name of a block's files, without the ending."""
-    return f"block-{number:04d}"
-
-
-def checksum(vectors: NDArray[Any]) -> int:
-    """Of a block's vectors, a piece at a time."""
-    value = 0
-    step = max(1, (1 << 24) // max(1, vectors[0].nbytes)) if len(vectors) else 1
-    for first in range(0, len(vectors), step):
-        value = zlib.crc32(np.ascontiguousarray(vectors[first : first + step]).tobytes(), value)
-    return value
+def checksums(vectors: NDArray[Any]) -> list[int]:
+    """Of every piece of rows."""
+    found = []
+    for rows in pieces(len(vectors), CHECKED_ROWS):
+        found.append(crc32(vectors[rows]))
+        let_go(vectors)
+    return found

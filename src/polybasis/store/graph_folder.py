@@ -1,28 +1,65 @@
 """A graph on disk: compressed rows in mapped files, without values, built under a memory limit.
 
-A folder holds ``graph.json``, ``indptr.npy`` (int64), ``indices.npy`` (int32, or int64 past 2^31 nodes) and, where
-the graph has them, ``x.npy`` (nodes x features) and ``y.npy`` (classes, -1 where unknown). The graph is undirected, has
-no self-loops and no edge twice; its normalisation is in the degrees.
+A folder holds ``graph.json``, ``indptr.npy`` (int64) and ``indices.npy`` (int32, or int64 past 2^31 nodes); where the
+graph has them, ``x.npy`` (nodes x features, one feature after the other, so that a block of them is read alone),
+``y.npy`` (classes, -1 where unknown) and ``splits.npy`` (splits x nodes: 1 for training, 2 validation, 3 test, 0 none).
+The graph is undirected, has no self-loops and no edge twice; its normalisation is in the degrees.
 """
 
 from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from polybasis.data.dataset import Metric, NodeDataset
+from polybasis.files import write_atomically
 from polybasis.graph import Graph
-from polybasis.train.files import write_atomically
+from polybasis.nn.features import as_dense
+from polybasis.store.arrays import VectorWriter, create_array, let_go, open_array, pieces, read_about
 
-VERSION = 1
+KIND, VERSION = "polybasis graph", 1
 CHUNK = 1 << 22  # edges that are read at a time
 Edges = NDArray[np.integer[Any]]
+
+
+class Rows(Protocol):
+    """An array, or what stands for one: rows are asked for a piece at a time, in order."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Rows and columns."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of the numbers."""
+
+    def __getitem__(self, rows: slice, /) -> NDArray[Any]:
+        """Some rows."""
+
+
+@dataclass(frozen=True)
+class NodeData:
+    """What a graph folder holds of nodes.
+
+    Attributes:
+        x: features, (nodes, features).
+        y: classes, (nodes,), -1 where unknown.
+        splits: (splits, nodes): 1 training, 2 validation, 3 test, 0 none of them.
+        name, metric: of the data set.
+    """
+
+    x: Rows | None = None
+    y: NDArray[np.integer[Any]] | None = None
+    splits: NDArray[np.int8] | None = None
+    name: str = "graph"
+    metric: Metric = "accuracy"
 
 
 @dataclass(frozen=True)
@@ -35,6 +72,8 @@ class GraphFolder:
         indptr, indices: its rows.
         x: (nodes, features), or None.
         y: (nodes,) classes, -1 where unknown, or None.
+        splits: (splits, nodes), 1 training, 2 validation, 3 test, or None.
+        name, metric: of the data set.
     """
 
     path: Path
@@ -43,26 +82,75 @@ class GraphFolder:
     indptr: NDArray[np.int64]
     indices: NDArray[Any]
     x: NDArray[Any] | None
-    y: NDArray[np.int64] | None
+    y: NDArray[np.integer[Any]] | None
+    splits: NDArray[np.int8] | None
+    name: str
+    metric: Metric
 
     @classmethod
     def open(cls, path: str | Path) -> GraphFolder:
         """Opens a folder; refuses one that is not whole, naming the file."""
         folder = Path(path)
-        about = read_about(folder / "graph.json", "polybasis graph", VERSION)
+        about = read_about(folder / "graph.json", KIND, VERSION)
         nodes, nonzeros = about["nodes"], about["nonzeros"]
         indptr = open_array(folder / "indptr.npy", (nodes + 1,))
         indices = open_array(folder / "indices.npy", (nonzeros,))
         if int(indptr[-1]) != nonzeros:
             raise ValueError(f"{folder / 'indptr.npy'} ends at {int(indptr[-1])}, not at the {nonzeros} nonzeros")
-        x = open_array(folder / "x.npy", (nodes, about["features"])) if about.get("features") else None
-        y = open_array(folder / "y.npy", (nodes,)) if about.get("classes") else None
-        return cls(folder, nodes, nonzeros, indptr, indices, x, y)
+
+        def optional(name: str, *shape: int) -> NDArray[Any] | None:
+            return open_array(folder / name, shape) if about[name.removesuffix(".npy")] else None
+
+        return cls(
+            folder,
+            nodes,
+            nonzeros,
+            indptr,
+            indices,
+            optional("x.npy", nodes, about["x"]),
+            optional("y.npy", nodes),
+            optional("splits.npy", about["splits"], nodes),
+            about["name"],
+            about["metric"],
+        )
+
+    def verify(self) -> None:
+        """Reads the whole graph and refuses one whose rows are not ascending, in range and symmetric.
+
+        Symmetric: edges are summed up in a hash, those above the diagonal and those below it, which come out equal by
+        chance once in 2^64 graphs.
+        """
+        above = below = np.uint64(0)
+        for rows in pieces(self.nodes):
+            indptr = np.asarray(self.indptr[rows.start : rows.stop + 1])
+            if (np.diff(indptr) < 0).any():
+                raise ValueError(f"{self.path / 'indptr.npy'} decreases")
+            columns = np.asarray(self.indices[indptr[0] : indptr[-1]]).astype(np.int64)
+            row = np.repeat(np.arange(rows.start, rows.stop), np.diff(indptr))
+            ascending = (np.diff(columns) > 0) | (np.diff(row) > 0)
+            if not ascending.all() or (len(columns) and (columns.min() < 0 or columns.max() >= self.nodes)):
+                raise ValueError(f"{self.path / 'indices.npy'} has a row with nodes out of range, twice or unordered")
+            if (columns == row).any():
+                raise ValueError(f"{self.path / 'indices.npy'} has a self-loop at node {row[columns == row][0]}")
+            upper = columns > row
+            above += _hash(row[upper], columns[upper]).sum(dtype=np.uint64)
+            below += _hash(columns[~upper], row[~upper]).sum(dtype=np.uint64)
+            let_go(self.indptr)
+            let_go(self.indices)
+        if above != below:
+            raise ValueError(f"{self.path / 'indices.npy'} is not symmetric: an edge has one direction only")
 
 
-def write_graph_folder(
-    path: str | Path, graph: Graph, x: NDArray[Any] | None = None, y: NDArray[np.int64] | None = None
-) -> GraphFolder:
+def _hash(low: NDArray[np.int64], high: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """64 mixed bits of each pair (the finalizer of SplitMix64)."""
+    z = low.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + high.astype(np.uint64)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    result: NDArray[np.uint64] = z ^ (z >> np.uint64(31))
+    return result
+
+
+def write_graph_folder(path: str | Path, graph: Graph, data: NodeData | None = None) -> GraphFolder:
     """Writes a graph that is in memory; it has to be unweighted and without self-loops."""
     indptr, indices = graph.indptr.numpy().astype(np.int64), graph.indices.numpy()
     rows = np.repeat(np.arange(graph.num_nodes), np.diff(indptr))
@@ -74,18 +162,24 @@ def write_graph_folder(
     with _Building(path) as folder:
         np.save(folder / "indptr.npy", indptr)
         np.save(folder / "indices.npy", indices.astype(_index_type(graph.num_nodes)))
-        _write_rest(folder, graph.num_nodes, len(indices), x, y)
+        _write_rest(folder, graph.num_nodes, len(indices), data or NodeData())
     return GraphFolder.open(path)
 
 
+def write_dataset(path: str | Path, dataset: NodeDataset) -> GraphFolder:
+    """Writes a data set that is in memory, with the splits it came with."""
+    splits = None
+    if dataset.fixed_splits:
+        splits = np.zeros((len(dataset.fixed_splits), dataset.graph.num_nodes), dtype=np.int8)
+        for row, masks in zip(splits, dataset.fixed_splits, strict=True):
+            for part, mask in enumerate(masks, 1):
+                row[mask.numpy()] = part
+    x, y = as_dense(dataset.x).numpy(), dataset.y.numpy()
+    return write_graph_folder(path, dataset.graph, NodeData(x, y, splits, dataset.name, dataset.metric))
+
+
 def build_graph_folder(
-    path: str | Path,
-    edges: Iterable[Edges],
-    nodes: int,
-    *,
-    memory: int = 1 << 30,
-    x: NDArray[Any] | None = None,
-    y: NDArray[np.int64] | None = None,
+    path: str | Path, edges: Iterable[Edges], nodes: int, *, memory: int = 1 << 30, data: NodeData | None = None
 ) -> GraphFolder:
     """Builds a folder from a stream of edges, in any order and direction, with duplicates and self-loops.
 
@@ -97,58 +191,50 @@ def build_graph_folder(
         edges: arrays of shape (m, 2) with m up to some millions.
         nodes: number of nodes.
         memory: bytes to stay within, about.
-        x, y: features and classes, perhaps mapped arrays.
+        data: features, classes, splits.
     """
     kind = _index_type(nodes)
     with _Building(path) as folder:
-        # A bucket of m pairs is sorted with some 40 m bytes; both directions of an edge are pairs.
-        buckets, rows_each, dealt = _deal(folder, edges, nodes, memory, kind)
+        dealt = _deal(folder / "dealt", edges, nodes, memory, kind)
+        indices = VectorWriter(folder / "indices.npy", kind)
         degrees = np.zeros(nodes, dtype=np.int64)
-        nonzeros = 0
-        with (folder / "indices.raw").open("wb") as out:
-            for bucket in range(buckets):
-                pairs = np.fromfile(dealt / f"{bucket}.raw", dtype=kind).reshape(-1, 2)
-                keys = np.unique(pairs[:, 0].astype(np.uint64) * np.uint64(nodes) + pairs[:, 1].astype(np.uint64))
-                first = bucket * rows_each
-                counts = np.bincount((keys // np.uint64(nodes)).astype(np.int64) - first, minlength=rows_each)
-                degrees[first : first + rows_each] = counts[: max(0, min(rows_each, nodes - first))]
-                (keys % np.uint64(nodes)).astype(kind).tofile(out)
-                nonzeros += len(keys)
-                (dealt / f"{bucket}.raw").unlink()
-        dealt.rmdir()
+        bits = np.uint64(max(1, nodes - 1).bit_length())
+        for bucket, rows in enumerate(pieces(nodes, dealt.rows_each)):
+            pairs = np.fromfile(dealt.file(bucket), dtype=kind).reshape(-1, 2)
+            keys = (pairs[:, 0] - kind.type(rows.start)).astype(np.uint64) << bits
+            keys |= pairs[:, 1].astype(np.uint64)
+            del pairs
+            keys.sort()
+            keys = keys[np.concatenate([[True], keys[1:] != keys[:-1]])] if len(keys) else keys
+            degrees[rows] = np.bincount((keys >> bits).astype(np.int64), minlength=rows.stop - rows.start)
+            indices.append(keys & np.uint64((1 << int(bits)) - 1))
+            dealt.file(bucket).unlink()
+        dealt.folder.rmdir()
+        indices.close()
         indptr = np.zeros(nodes + 1, dtype=np.int64)
         np.cumsum(degrees, out=indptr[1:])
         np.save(folder / "indptr.npy", indptr)
-        _give_header(folder / "indices.raw", folder / "indices.npy", nonzeros, kind)
-        _write_rest(folder, nodes, nonzeros, x, y)
+        del degrees, indptr
+        _write_rest(folder, nodes, indices.count, data or NodeData())
     return GraphFolder.open(path)
 
 
-def synthetic_edges(nodes: int, edges: int, seed: int = 0, skew: float = 3.0) -> Iterator[Edges]:
-    """A stream of edges whose degrees are unequal as those of real graphs: node ranks are powers of uniform numbers.
+@dataclass(frozen=True)
+class _Dealt:
+    folder: Path
+    rows_each: int
 
-    Args:
-        nodes, edges: how many; some edges come out as self-loops or twice and are lost in building.
-        seed: the same seed gives the same stream.
-        skew: 1 for equal degrees, larger for larger hubs.
-    """
-    rng = np.random.default_rng(seed)
-    stride = 0x9E3779B1 | 1  # scatters the ranks over all nodes, one to one where it is prime to their number
-    while np.gcd(stride, nodes) != 1:
-        stride += 2
-    for first in range(0, edges, CHUNK):
-        count = min(CHUNK, edges - first)
-        ranks = (nodes * rng.random((count, 2)) ** np.array([skew, 1.0])).astype(np.int64)
-        yield ranks * stride % nodes
+    def file(self, bucket: int) -> Path:
+        return self.folder / f"{bucket}.raw"
 
 
-def _deal(folder: Path, edges: Iterable[Edges], nodes: int, memory: int, kind: np.dtype[Any]) -> tuple[int, int, Path]:
-    buckets = max(1, min(nodes, 512))
-    rows_each = -(-nodes // buckets)
+def _deal(folder: Path, edges: Iterable[Edges], nodes: int, memory: int, kind: np.dtype[Any]) -> _Dealt:
+    """Both directions of every edge, by ranges of rows. A bucket of m pairs is sorted in some 40 m bytes."""
+    rows_each = -(-nodes // min(nodes, 512))
     buckets = -(-nodes // rows_each)
-    dealt = folder / "dealt"
-    dealt.mkdir()
-    files = [(dealt / f"{bucket}.raw").open("wb") for bucket in range(buckets)]
+    dealt = _Dealt(folder, rows_each)
+    folder.mkdir()
+    files = [dealt.file(bucket).open("wb") for bucket in range(buckets)]
     largest = np.zeros(buckets, dtype=np.int64)
     try:
         for number, chunk in enumerate(edges):
@@ -160,9 +246,8 @@ def _deal(folder: Path, edges: Iterable[Edges], nodes: int, memory: int, kind: n
                 raise ValueError(f"edge {tuple(int(i) for i in wrong)} is outside of 0 .. {nodes - 1}")
             pairs = pairs[pairs[:, 0] != pairs[:, 1]].astype(kind)
             pairs = np.concatenate([pairs, pairs[:, ::-1]])
-            place = pairs[:, 0] // rows_each
-            order = np.argsort(place, kind="stable")
-            pairs, counts = pairs[order], np.bincount(place, minlength=buckets)
+            place = (pairs[:, 0] // rows_each).astype(np.uint16)
+            pairs, counts = pairs[np.argsort(place, kind="stable")], np.bincount(place, minlength=buckets)
             largest += counts
             if 40 * int(largest.max()) > memory:
                 raise MemoryError(
@@ -173,32 +258,41 @@ def _deal(folder: Path, edges: Iterable[Edges], nodes: int, memory: int, kind: n
     finally:
         for file in files:
             file.close()
-    return buckets, rows_each, dealt
+    return dealt
 
 
-def _give_header(raw: Path, target: Path, count: int, kind: np.dtype[Any]) -> None:
-    """Makes a .npy file of raw numbers, a piece at a time."""
-    mapped = np.lib.format.open_memmap(target, mode="w+", dtype=kind, shape=(count,))
-    with raw.open("rb") as file:
-        for first in range(0, count, CHUNK):
-            piece = np.fromfile(file, dtype=kind, count=min(CHUNK, count - first))
-            mapped[first : first + len(piece)] = piece
-    mapped.flush()
-    raw.unlink()
-
-
-def _write_rest(folder: Path, nodes: int, nonzeros: int, x: NDArray[Any] | None, y: NDArray[np.int64] | None) -> None:
-    about: dict[str, Any] = {"format": "polybasis graph", "version": VERSION, "nodes": nodes, "nonzeros": nonzeros}
-    if x is not None:
-        if x.ndim != 2 or len(x) != nodes:
-            raise ValueError(f"x has shape {x.shape}; expected ({nodes}, features)")
-        np.save(folder / "x.npy", x)
-        about["features"] = x.shape[1]
-    if y is not None:
-        if y.shape != (nodes,):
-            raise ValueError(f"y has shape {y.shape}; expected ({nodes},)")
-        np.save(folder / "y.npy", y.astype(np.int64))
-        about["classes"] = int(y.max()) + 1
+def _write_rest(folder: Path, nodes: int, nonzeros: int, data: NodeData) -> None:
+    about: dict[str, Any] = {
+        "format": KIND,
+        "version": VERSION,
+        "name": data.name,
+        "metric": data.metric,
+        "nodes": nodes,
+        "nonzeros": nonzeros,
+        "x": 0,
+        "y": 0,
+        "splits": 0,
+    }
+    if data.x is not None:
+        if len(data.x.shape) != 2 or data.x.shape[0] != nodes:
+            raise ValueError(f"x has shape {data.x.shape}; expected ({nodes}, features)")
+        dtype = np.float16 if data.x.dtype == np.float16 else np.float32
+        about["x"] = data.x.shape[1]
+        target = create_array(folder / "x.npy", dtype, data.x.shape, by_column=True)
+        for rows in pieces(nodes):
+            target[rows] = data.x[rows]
+            let_go(target)
+        del target
+    if data.y is not None:
+        if data.y.shape != (nodes,):
+            raise ValueError(f"y has shape {data.y.shape}; expected ({nodes},)")
+        np.save(folder / "y.npy", data.y.astype(np.int32, copy=False))
+        about["y"] = max(0, int(data.y.max())) + 1
+    if data.splits is not None:
+        if data.splits.ndim != 2 or data.splits.shape[1] != nodes:
+            raise ValueError(f"splits have shape {data.splits.shape}; expected (splits, {nodes})")
+        np.save(folder / "splits.npy", data.splits.astype(np.int8, copy=False))
+        about["splits"] = len(data.splits)
     write_atomically(folder / "graph.json", json.dumps(about, indent=1).encode())
 
 
@@ -216,7 +310,7 @@ class _Building:
         self.folder.mkdir(parents=True)
         return self.folder
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
         if kind is None:
             self.folder.rename(self.target)
         else:
@@ -225,31 +319,3 @@ class _Building:
 
 def _index_type(nodes: int) -> np.dtype[Any]:
     return np.dtype(np.int32 if nodes <= np.iinfo(np.int32).max else np.int64)
-
-
-def read_about(path: Path, kind: str, version: int) -> dict[str, Any]:
-    """The description of a folder, or an error that names the file."""
-    if not path.exists():
-        raise FileNotFoundError(f"{path} is not there: {path.parent} is no {kind}")
-    try:
-        about = json.loads(path.read_text())
-        found, number = about["format"], about["version"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{path} cannot be read ({error})") from error
-    if found != kind or number != version:
-        raise ValueError(f"{path} says {found!r}, version {number}; expected {kind!r}, version {version}")
-    result: dict[str, Any] = about
-    return result
-
-
-def open_array(path: Path, shape: tuple[int, ...]) -> NDArray[Any]:
-    """A mapped .npy file of the shape that is expected, or an error that names it."""
-    try:
-        array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
-    except FileNotFoundError:
-        raise FileNotFoundError(f"{path} is not there") from None
-    except (ValueError, OSError) as error:
-        raise ValueError(f"{path} is damaged ({error})") from error
-    if array.shape != shape:
-        raise ValueError(f"{path} has shape {array.shape}; expected {shape}")
-    return array

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,14 +22,15 @@ import torch
 from numpy.typing import NDArray
 
 from polybasis import native
+from polybasis.files import append_line, write_atomically
 from polybasis.krylov.signal import checked_degree
-from polybasis.store.basis_store import VERSION, BasisStore, block_name, checksum, open_store
+from polybasis.store.arrays import crc32, create_array, let_go, open_array, pieces, read_about, zeros
+from polybasis.store.basis_store import CHECKED_ROWS, KIND, VERSION, BasisStore, checksums, open_store
 from polybasis.store.graph_folder import GraphFolder
-from polybasis.train.files import write_atomically
 
 WIDTHS = (64, 48, 32, 16, 8, 4, 2, 1)  # channels of a block; the kernels take 64 at once, a cache line holds 16
 FADED = 3e-4  # a residual of this share of the largest one has no digits left in float32
-ROWS_AT_A_TIME = 1 << 20
+OWN_MEMORY = 448 << 20  # Python, torch and pieces of files on their way
 Keep = Literal["labelled", "all"]
 Report = Callable[[int, int, int, int], None]
 
@@ -42,7 +44,7 @@ class Plan:
         blocks: channels of each block.
         rows: how many rows are kept.
         memory: bytes at most, about.
-        disk: bytes of the store.
+        disk: bytes of the store; twice as much while it is made.
     """
 
     K: int
@@ -53,7 +55,7 @@ class Plan:
 
 
 def plan_precompute(graph: GraphFolder, K: int, *, memory: int, rows: int, dtype: str = "float32") -> Plan:
-    """Cuts the channels into blocks that fit in memory.
+    """Cuts the channels into blocks of which two vectors fit in memory.
 
     Raises:
         ValueError: where not even one channel fits.
@@ -62,25 +64,16 @@ def plan_precompute(graph: GraphFolder, K: int, *, memory: int, rows: int, dtype
     if graph.x is None:
         raise ValueError(f"{graph.path} has no features to make a basis of")
     channels = graph.x.shape[1]
-    item = np.dtype(dtype).itemsize
 
     def needed(width: int) -> int:
-        # two vectors, the kept rows of all K + 1, the row pointers, and what a piece of the features needs
-        kept = rows * (K + 1) * width * item
-        return (
-            2 * graph.nodes * width * 4
-            + kept
-            + 8 * (graph.nodes + 1)
-            + 2 * min(graph.nodes, ROWS_AT_A_TIME) * width * 8
-        )
+        return OWN_MEMORY + 2 * graph.nodes * width * 4
 
-    fixed = 256 << 20  # Python and torch themselves
-    width = next((w for w in WIDTHS if fixed + needed(w) <= memory), 0)
+    width = next((w for w in WIDTHS if needed(w) <= memory), 0)
     if width == 0:
-        raise ValueError(f"one channel of {graph.path} needs {(fixed + needed(1)) / 2**30:.2f} GiB: allow more memory")
+        raise ValueError(f"one channel of {graph.path} needs {needed(1) / 2**30:.2f} GiB: allow more memory")
     width = min(width, channels)
     blocks = [min(width, channels - first) for first in range(0, channels, width)]
-    return Plan(K, blocks, rows, fixed + needed(width), rows * (K + 1) * channels * item)
+    return Plan(K, blocks, rows, needed(width), rows * (K + 1) * channels * np.dtype(dtype).itemsize)
 
 
 def kept_rows(graph: GraphFolder, keep: Keep) -> NDArray[np.int64]:
@@ -89,7 +82,9 @@ def kept_rows(graph: GraphFolder, keep: Keep) -> NDArray[np.int64]:
         return np.arange(graph.nodes)
     if graph.y is None:
         raise ValueError(f"{graph.path} has no classes: keep all rows, or add y.npy")
-    return np.flatnonzero(np.asarray(graph.y) >= 0)
+    found = [np.flatnonzero(graph.y[rows] >= 0) + rows.start for rows in pieces(graph.nodes)]
+    let_go(graph.y)
+    return np.concatenate(found) if found else np.zeros(0, dtype=np.int64)
 
 
 def precompute(
@@ -101,6 +96,7 @@ def precompute(
     keep: Keep = "labelled",
     dtype: str = "float32",
     threads: int | None = None,
+    cluster: str | None = None,
     report: Report | None = None,
 ) -> BasisStore:
     """Makes a store, or finishes one that was interrupted.
@@ -113,132 +109,223 @@ def precompute(
         keep: rows of ``labelled`` nodes, or ``all``.
         dtype: of the stored vectors, ``float32`` or ``float16``.
         threads: torch's number unless given.
+        cluster: address of a Ray cluster whose nodes see both folders, or ``auto``; this machine alone unless given.
         report: called after every step with the block, the number of blocks, the step and the number of steps.
     """
     if dtype not in ("float32", "float16"):
         raise ValueError(f"dtype is {dtype!r}; expected float32 or float16")
+    folder = Path(out)
     rows = kept_rows(graph, keep)
     plan = plan_precompute(graph, K, memory=memory, rows=len(rows), dtype=dtype)
-    folder = Path(out)
+    about = _claim(graph, folder, plan, rows, dtype)
+    del rows
+    if not (folder / "basis.json").exists():
+        missing = [n for n in range(len(about["blocks"])) if not _finished(folder, n)]
+        if cluster is None:
+            for left in folder.glob(".block-*"):  # of a run that was killed
+                left.unlink()
+            for number in missing:
+                make_block(graph, folder, number, threads, report)
+        else:
+            from polybasis.store.cluster import make_blocks
+
+            make_blocks(graph, folder, missing, plan.memory, threads, cluster, report)
+        _join(folder, about)
+    store = open_store(folder)
+    for left in folder.glob("block-*"):
+        left.unlink()
+    return store
+
+
+def _claim(graph: GraphFolder, folder: Path, plan: Plan, rows: NDArray[np.int64], dtype: str) -> dict[str, Any]:
+    """What the store is to be: written down for a new one, compared for one that is there."""
     about = {
-        "format": "polybasis store",
+        "format": KIND,
         "version": VERSION,
-        "K": K,
-        "rows": len(rows),
-        "keep": keep,
+        "name": graph.name,
+        "metric": graph.metric,
+        "graph": _fingerprint(graph),
+        "K": plan.K,
+        "rows": plan.rows,
         "dtype": dtype,
         "blocks": plan.blocks,
-        "graph": {"nodes": graph.nodes, "nonzeros": graph.nonzeros},
+        "y": int(graph.y is not None),
+        "splits": 0 if graph.splits is None else len(graph.splits),
     }
-    _claim(folder, about, rows)
-    first = 0
-    for number, width in enumerate(plan.blocks):
-        if not (folder / block_name(number)).with_suffix(".json").exists():
-            steps = _Steps(report, number, len(plan.blocks), K)
-            _make_block(graph, folder, number, slice(first, first + width), rows, K, dtype, threads, steps)
-        first += width
-    return open_store(folder)
-
-
-def _claim(folder: Path, about: dict[str, Any], rows: NDArray[np.int64]) -> None:
     place = folder / "store.json"
     if place.exists():
-        if json.loads(place.read_text()) != about:
-            raise ValueError(
-                f"{place} is of another graph, degree or memory: remove {folder}, or choose another folder"
-            )
-        return
+        found = read_about(place, KIND, VERSION)
+        if {**found, "blocks": 0} != {**about, "blocks": 0}:
+            raise ValueError(f"{place} is of another graph, degree, data type or choice of rows: remove {folder}, or "
+                             "choose another folder")  # fmt: skip
+        if max(found["blocks"]) > max(plan.blocks) and not (folder / "basis.json").exists():
+            raise ValueError(f"{place} was begun with blocks of {max(found['blocks'])} channels, which need more "
+                             f"memory: allow it, or remove {folder}")  # fmt: skip
+        return found
     folder.mkdir(parents=True, exist_ok=True)
     if any(folder.iterdir()):
         raise FileExistsError(f"{folder} is not empty and no store: choose another folder")
     np.save(folder / "rows.npy", rows)
+    if graph.y is not None:
+        np.save(folder / "y.npy", graph.y[rows])
+    if graph.splits is not None:
+        np.save(folder / "splits.npy", graph.splits[:, rows])
     write_atomically(place, json.dumps(about, indent=1).encode())
+    return about
 
 
-@dataclass
-class _Steps:
-    report: Report | None
-    block: int
-    blocks: int
-    total: int
-
-    def done(self, step: int) -> None:
-        if self.report is not None:
-            self.report(self.block, self.blocks, step, self.total)
+def _fingerprint(graph: GraphFolder) -> int:
+    """Of sizes, and of the beginnings of the matrix and of a feature: tells graphs apart, not damage."""
+    assert graph.x is not None
+    value = crc32(np.array([graph.nodes, graph.nonzeros, graph.x.shape[1]]))
+    for array in (graph.indptr, graph.indices, graph.x[:, 0]):
+        value = crc32(array[: 1 << 16], value)
+    return value
 
 
-def _make_block(
-    graph: GraphFolder,
-    folder: Path,
-    number: int,
-    channels: slice,
-    rows: NDArray[np.int64],
-    K: int,
-    dtype: str,
-    threads: int | None,
-    steps: _Steps,
+def block_file(folder: Path, number: int, ending: str) -> Path:
+    """A file of a block."""
+    return folder / f"block-{number:04d}.{ending}"
+
+
+def _finished(folder: Path, number: int) -> bool:
+    return block_file(folder, number, "json").exists() and block_file(folder, number, "npy").exists()
+
+
+def make_block(
+    graph: GraphFolder, folder: Path, number: int, threads: int | None = None, report: Report | None = None
 ) -> None:
+    """Makes one block of a store that has been begun: two vectors in memory, the kept rows into its file."""
     start = time.monotonic()
+    about = read_about(folder / "store.json", KIND, VERSION)
+    K, width = about["K"], about["blocks"][number]
+    channels = slice(sum(about["blocks"][:number]), sum(about["blocks"][: number + 1]))
+    rows = open_array(folder / "rows.npy", (about["rows"],))
     operator = native.streamed(graph.indptr, graph.indices)
     threads = threads or torch.get_num_threads()
-    width = channels.stop - channels.start
-    root = np.sqrt(np.maximum(graph.indptr[rows + 1] - graph.indptr[rows], 1), dtype=np.float64)
-    u, norms = _first_vector(graph, channels)
-    w = _vector(graph.nodes, width)
-    w[:] = 0
-    target = folder / f".{block_name(number)}.npy"
-    kept = np.lib.format.open_memmap(target, mode="w+", dtype=dtype, shape=(len(rows), K + 1, width))
-    gamma, sqrt_beta = np.zeros((K + 1, width)), np.zeros((K + 1, width))
-    alive = norms > 0
-    sqrt_beta[0], scale = norms, np.divide(1.0, norms, out=np.zeros(width), where=alive)
-    beta, sums = np.zeros(width), np.zeros(width)
-    for k in range(K + 1):
-        kept[:, k] = u[rows] * scale * root[:, None]
-        operator.product(u, scale, beta, w, sums, threads)
-        gamma[k] = sums * scale
-        if k < K:
-            operator.subtract(u, scale, gamma[k], w, sums, threads)
-            norm = np.sqrt(sums)
-            alive &= norm > FADED * np.maximum(sqrt_beta[1 : k + 1].max(0, initial=0.0), 1e-6)
-            beta = np.where(alive, norm, 0.0)
-            sqrt_beta[k + 1] = beta
-            scale = np.divide(1.0, beta, out=np.zeros(width), where=alive)
-            u, w = w, u
-        steps.done(k + 1)
-    kept.flush()
-    value = checksum(kept)
-    os.replace(target, (folder / block_name(number)).with_suffix(".npy"))
-    about = {
-        "gamma": gamma.tolist(),
-        "sqrt_beta": sqrt_beta.tolist(),
-        "rank": (sqrt_beta > 0).sum(0).tolist(),
-        "crc32": value,
+    # Another process may be at the same block, where a cluster has given up on it too early.
+    target = folder / f".block-{number:04d}.{os.getpid()}.npy"
+    products: list[float] = []
+    try:
+        kept = create_array(target, about["dtype"], (len(rows), K + 1, width))
+        u, norms = _first_vector(graph, channels)
+        w = zeros(graph.nodes, width)
+        gamma, sqrt_beta = np.zeros((K + 1, width)), np.zeros((K + 1, width))
+        alive = norms > 0
+        sqrt_beta[0], scale = norms, np.divide(1.0, norms, out=np.zeros(width), where=alive)
+        beta, sums = np.zeros(width), np.zeros(width)
+        for k in range(K + 1):
+            _keep(graph, u, scale, rows, kept, k)
+            if k < K:
+                begun = time.monotonic()
+                operator.product(u, scale, beta, w, sums, threads)
+                gamma[k] = sums * scale
+                products.append(time.monotonic() - begun)
+                operator.subtract(u, scale, gamma[k], w, sums, threads)
+                norm = np.sqrt(sums)
+                alive &= norm > FADED * np.maximum(sqrt_beta[1 : k + 1].max(0, initial=0.0), 1e-6)
+                sqrt_beta[k + 1] = beta = np.where(alive, norm, 0.0)
+                scale = np.divide(1.0, beta, out=np.zeros(width), where=alive)
+                u, w = w, u
+            if report is not None:
+                report(number, len(about["blocks"]), k + 1, K + 1)
+        del u, w
+        kept.flush()
+        numbers = {
+            "gamma": gamma.tolist(),
+            "sqrt_beta": sqrt_beta.tolist(),
+            "rank": (sqrt_beta > 0).sum(0).tolist(),
+            "crc32": checksums(kept),
+        }
+        del kept
+        target.replace(block_file(folder, number, "npy"))
+    except BaseException:
+        target.unlink(missing_ok=True)
+        raise
+    write_atomically(block_file(folder, number, "json"), json.dumps(numbers).encode())
+    said = {
+        "block": number,
+        "channels": width,
+        "threads": threads,
         "seconds": round(time.monotonic() - start, 2),
+        "product_seconds": [round(seconds, 3) for seconds in products],
+        "peak_memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10,
     }
-    write_atomically((folder / block_name(number)).with_suffix(".json"), json.dumps(about).encode())
-
-
-def _vector(nodes: int, width: int) -> NDArray[np.float32]:
-    array = np.empty((nodes, width), dtype=np.float32)
-    module = native.kernels()
-    assert module is not None
-    module.ask_for_huge_pages(array)
-    return array
+    append_line(folder / "log.jsonl", json.dumps(said))
 
 
 def _first_vector(graph: GraphFolder, channels: slice) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
     """The signals in the kernels' form, divided by the roots of the degrees, and their lengths."""
     assert graph.x is not None
     width = channels.stop - channels.start
-    u, squares = _vector(graph.nodes, width), np.zeros(width)
-    for first in range(0, graph.nodes, ROWS_AT_A_TIME):
-        here = slice(first, min(first + ROWS_AT_A_TIME, graph.nodes))
-        piece = np.asarray(graph.x[here, channels], dtype=np.float64)
+    u, squares = zeros(graph.nodes, width), np.zeros(width)
+    for rows in pieces(graph.nodes):
+        piece = np.asarray(graph.x[rows, channels], dtype=np.float64)
         if not np.isfinite(piece).all():
             node, channel = np.argwhere(~np.isfinite(piece))[0]
-            raise ValueError(f"{graph.path / 'x.npy'} has a number that is not finite at node {first + node}, "
+            raise ValueError(f"{graph.path / 'x.npy'} has a number that is not finite at node {rows.start + node}, "
                              f"feature {channels.start + channel}")  # fmt: skip
         squares += np.square(piece).sum(0)
-        degree = np.maximum(np.diff(graph.indptr[here.start : here.stop + 1]), 1)
-        u[here] = piece / np.sqrt(degree)[:, None]
+        u[rows] = piece / _root_degrees(graph, np.arange(rows.start, rows.stop))
+        let_go(graph.x)
+    let_go(graph.indptr)
     return u, np.sqrt(squares)
+
+
+def _keep(
+    graph: GraphFolder, u: NDArray[np.float32], scale: NDArray[np.float64], rows: NDArray[np.int64],
+    kept: NDArray[Any], k: int,
+) -> None:  # fmt: skip
+    """The kept rows of vector k, from the kernels' form."""
+    for places in pieces(len(rows)):
+        nodes = rows[places]
+        kept[places, k] = u[nodes] * scale * _root_degrees(graph, nodes)
+        let_go(kept)
+    let_go(rows)
+    let_go(graph.indptr)
+
+
+def _root_degrees(graph: GraphFolder, nodes: NDArray[np.int64]) -> NDArray[np.float64]:
+    degrees = graph.indptr[nodes + 1] - graph.indptr[nodes]
+    roots: NDArray[np.float64] = np.sqrt(np.maximum(degrees, 1), dtype=np.float64)
+    return roots[:, None]
+
+
+def _join(folder: Path, about: dict[str, Any]) -> None:
+    """Makes one array of all blocks, in which a node's numbers lie together; refuses a damaged block by its name."""
+    K, rows, widths = about["K"], about["rows"], about["blocks"]
+    numbers, blocks = [], []
+    for number, width in enumerate(widths):
+        place = block_file(folder, number, "json")
+        try:
+            numbers.append(json.loads(place.read_text()))
+        except ValueError as error:
+            raise ValueError(f"{place} is damaged ({error}); remove it and run precompute again") from error
+        blocks.append(open_array(block_file(folder, number, "npy"), (rows, K + 1, width)))
+    target = folder / ".vectors.npy"
+    try:
+        vectors = create_array(target, about["dtype"], (rows, K + 1, sum(widths)))
+        found = []
+        for piece, here in enumerate(pieces(rows, CHECKED_ROWS)):
+            first = 0
+            for number, block in enumerate(blocks):
+                part = np.ascontiguousarray(block[here])
+                if crc32(part) != numbers[number]["crc32"][piece]:
+                    raise ValueError(f"{block_file(folder, number, 'npy')} is damaged: its checksum is another; remove "
+                                     "it and run precompute again")  # fmt: skip
+                vectors[here, :, first : first + widths[number]] = part
+                first += widths[number]
+                let_go(block)
+            found.append(crc32(vectors[here]))
+            let_go(vectors)
+        vectors.flush()
+        del vectors, blocks
+        target.replace(folder / "vectors.npy")
+    except BaseException:
+        target.unlink(missing_ok=True)
+        raise
+    joined: dict[str, Any] = {
+        key: np.concatenate([np.asarray(part[key]) for part in numbers], axis=-1).tolist()
+        for key in ("gamma", "sqrt_beta", "rank")
+    }
+    write_atomically(folder / "basis.json", json.dumps({**joined, "crc32": found}).encode())

@@ -11,7 +11,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from polybasis.train.files import write_atomically
+from polybasis.files import write_atomically
 
 
 def write_checkpoint(

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import multiprocessing
-import os
 import statistics
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -22,6 +20,7 @@ import torch
 from polybasis.data.catalogue import load
 from polybasis.data.dataset import NodeDataset
 from polybasis.data.splits import make_split
+from polybasis.files import append_line
 from polybasis.train.config import Config
 from polybasis.train.fitting import Report, fit
 
@@ -112,7 +111,7 @@ def run_splits(
     missing = [run for key, run in wanted.items() if key not in done]
     failed: list[tuple[Run, OverflowError]] = []
     for result in _executed(missing, root, jobs, report, checkpoints, failed):
-        append_result(results, result)
+        append_line(results, json.dumps(result))
         done[result["key"]] = result
         if finished is not None:
             finished(result)
@@ -156,21 +155,6 @@ def _executed(
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-
-
-def append_result(path: Path, result: Result) -> None:
-    """Adds one line, whole or not at all, also beside other writers."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("ab+") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        end = file.seek(0, os.SEEK_END)
-        if end:  # a line that a kill cut off is closed, and skipped when read
-            file.seek(end - 1)
-            if file.read(1) != b"\n":
-                file.write(b"\n")
-        file.write(json.dumps(result).encode() + b"\n")
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def read_results(path: Path) -> list[Result]:

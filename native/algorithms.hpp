@@ -11,7 +11,7 @@ namespace polybasis {
 // y = x / (1 - p) at some of n places and 0 at the others, each with probability p, p rounded to 1 / 65536. Which ones is
 // a function of the seed, the place and p alone.
 template <class T>
-void dropout(int threads, int64_t n, const T* x, double p, uint64_t seed, T* y);
+void dropout(int threads, int64_t n, const T* x, double p, uint64_t seed, int64_t offset, T* y);
 
 // y = P x; the matrix need not be square or symmetric here
 template <class T, class I>

@@ -22,14 +22,14 @@ constexpr int64_t block = 256;  // places whose random numbers are drawn togethe
 }  // namespace
 
 template <class T>
-void dropout(int threads, int64_t n, const T* x, double p, uint64_t seed, T* y) {
+void dropout(int threads, int64_t n, const T* x, double p, uint64_t seed, int64_t offset, T* y) {
   const auto dropped = static_cast<uint16_t>(std::min<long>(std::lround(p * 65536), 65535));
   const T scale = static_cast<T>(65536.0 / (65536 - dropped));
   threads = static_cast<int>(std::clamp<int64_t>(threads, 1, n / (64 * block) + 1));
 #pragma omp parallel for num_threads(threads) schedule(static)
   for (int64_t first = 0; first < n; first += block) {
     uint64_t bits[block / 4];
-    for (int64_t j = 0; j < block / 4; ++j) bits[j] = random_bits(seed, static_cast<uint64_t>(first / 4 + j));
+    for (int64_t j = 0; j < block / 4; ++j) bits[j] = random_bits(seed, static_cast<uint64_t>((offset + first) / 4 + j));
     uint16_t draws[block];
     std::memcpy(draws, bits, sizeof bits);
     // Branches on random numbers would be guessed wrong half of the time: this is a multiplication.
@@ -37,7 +37,7 @@ void dropout(int threads, int64_t n, const T* x, double p, uint64_t seed, T* y) 
   }
 }
 
-template void dropout(int, int64_t, const float*, double, uint64_t, float*);
-template void dropout(int, int64_t, const double*, double, uint64_t, double*);
+template void dropout(int, int64_t, const float*, double, uint64_t, int64_t, float*);
+template void dropout(int, int64_t, const double*, double, uint64_t, int64_t, double*);
 
 }  // namespace polybasis

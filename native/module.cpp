@@ -286,11 +286,12 @@ void bind_streamed(nb::module_& module, const char* class_name) {
 }
 
 template <class T>
-void drop(In<T> x, double p, uint64_t seed, Out<T> y, int threads) {
+void drop(In<T> x, double p, uint64_t seed, int64_t offset, Out<T> y, int threads) {
   require(x.size() == y.size(), "y has the wrong shape");
   require(p >= 0 && p < 1, "p is a probability below 1");
+  require(offset >= 0 && offset % 256 == 0, "offset is a multiple of 256");
   nb::gil_scoped_release release;
-  polybasis::dropout(threads, static_cast<int64_t>(x.size()), x.data(), p, seed, y.data());
+  polybasis::dropout(threads, static_cast<int64_t>(x.size()), x.data(), p, seed, offset, y.data());
 }
 
 // Arrays come as they are: a converted copy of an output would be written and thrown away.
@@ -323,8 +324,10 @@ NB_MODULE(_native, module) {
   nb::set_leak_warnings(false);  // objects that live until the interpreter ends are no leak
   module.doc() = "Kernels of polybasis on plain buffers.";
   module.def("best_isa", [] { return std::string(name(best_isa())); }, "The best instruction set of this processor.");
-  module.def("dropout", drop<float>, "x"_a.noconvert(), "p"_a, "seed"_a, "y"_a.noconvert(), "threads"_a);
-  module.def("dropout", drop<double>, "x"_a.noconvert(), "p"_a, "seed"_a, "y"_a.noconvert(), "threads"_a);
+  module.def("dropout", drop<float>, "x"_a.noconvert(), "p"_a, "seed"_a, "offset"_a,
+             "y"_a.noconvert(), "threads"_a);
+  module.def("dropout", drop<double>, "x"_a.noconvert(), "p"_a, "seed"_a, "offset"_a,
+             "y"_a.noconvert(), "threads"_a);
   nb::class_<Pattern> pattern(module, "Pattern");
   pattern.def(nb::init<In<int32_t>, In<int32_t>, int64_t, const std::string&>(), "indptr"_a.noconvert(),
               "indices"_a.noconvert(), "columns"_a, "isa"_a);

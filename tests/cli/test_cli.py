@@ -89,7 +89,7 @@ def test_structure_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["train"], "train wants either --dataset NAME or --edges"),
+        (["train"], "train wants --dataset NAME, or --edges"),
         (["train", "--dataset", "cameleon"], "there is no data set 'cameleon'"),
         (["train", "--dataset", "csbm", "--model", "gat"], "there is no model 'gat'"),
         (["train", "--edges", "nowhere.csv", "--labels", "l.csv", "--out", "m"], "nowhere.csv"),

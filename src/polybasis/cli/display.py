@@ -17,9 +17,9 @@ console = Console(stderr=True)
 
 
 @contextmanager
-def training_bar(title: str) -> Iterator[Report | None]:
-    """A bar with epoch, validation score, best and time left; nothing where standard error is no terminal."""
-    if not console.is_terminal:
+def training_bar(title: str | None) -> Iterator[Report | None]:
+    """A bar with epoch, validation score, best and time left; nothing without a title or a terminal to show it in."""
+    if title is None or not console.is_terminal:
         yield None
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())

@@ -20,8 +20,11 @@ from polybasis.data.catalogue import CATALOGUE, load
 from polybasis.data.own_files import OwnGraph, read_own_graph
 from polybasis.files import write_atomically
 from polybasis.nn.models import MODELS
+from polybasis.store.basis_store import open_store
 from polybasis.train.config import Config, default_config, stored_config
 from polybasis.train.runs import Run, run_splits, summarised
+from polybasis.train.store_training import default_scaled_config, train_on_store
+from polybasis.train.team import join_team
 from polybasis.train.tune import tune as search
 
 Features = Annotated[Path | None, typer.Option(help="Features: .csv, .parquet, .npy or .npz; structure alone without.")]
@@ -46,27 +49,34 @@ def train(
     edges: Edges = None,
     features: Features = None,
     labels: Annotated[Path | None, typer.Option(help="Classes: .csv or .parquet with a header; node, class.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Own graph: the folder of the trained model.")] = None,
+    store: Annotated[Path | None, typer.Option(help="A store that `precompute` has made.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Own graph or store: the folder of the trained model.")] = None,
     config: Annotated[Path | None, typer.Option(help="A TOML file with model and settings, as `tune` writes.")] = None,
-    splits: Annotated[int, typer.Option(help="Named data set: number of splits.", min=1)] = 1,
+    splits: Annotated[int, typer.Option(help="Named data set or store: number of splits.", min=1)] = 1,
     protocol: Annotated[str | None, typer.Option(help="Split protocol; the data set's usual one unless given.")] = None,
     jobs: Annotated[int, typer.Option(help="Splits at a time, in processes that share the threads.", min=1)] = 1,
     results: Annotated[Path, typer.Option(help="Results, one JSON line a run.")] = Path("runs/train.jsonl"),
     epochs: Annotated[int | None, typer.Option(help="Most epochs.", min=1)] = None,
+    batch: Annotated[int | None, typer.Option(help="Store: nodes of a batch, 10,000 unless given.", min=1)] = None,
     seed: Annotated[int, typer.Option(help="Seed of the model; split i uses seed + i.")] = 0,
     threads: Annotated[int | None, typer.Option(help="Threads; torch's number unless given.", min=1)] = None,
     data_root: DataRoot = None,
     as_json: AsJson = False,
 ) -> None:
-    """Train a model on a named data set, or on your own graph.
+    """Train a model on a named data set, on your own graph, or on a store.
 
     Named data sets use the settings their authors published where there are any. Finished runs are kept and not run
-    again; a run that was killed goes on from its last checkpoint.
+    again; a run that was killed goes on from its last checkpoint. A store serves the scaled-up models, in batches; for
+    several processes: torchrun --nproc-per-node 2 -m polybasis train --store FOLDER.
     """
     if threads is not None:
         torch.set_num_threads(threads)
-    if (dataset is None) == (edges is None):
-        raise ValueError("train wants either --dataset NAME or --edges FILE --labels FILE --out FOLDER")
+    if sum(source is not None for source in (dataset, edges, store)) != 1:
+        raise ValueError("train wants --dataset NAME, or --edges FILE --labels FILE --out FOLDER, or --store FOLDER")
+    if store is not None:
+        scaled = _scaled_config(model, open_store(store).name, config, epochs, batch)
+        _train_store(scaled, store, protocol, range(seed, seed + splits), results, out, as_json)
+        return
     settings = _config(model, dataset, config, epochs)
     if edges is not None:
         if labels is None or out is None:
@@ -85,6 +95,40 @@ def train(
     else:
         console.print(results_table(found))
         console.print(f"results in {results}")
+
+
+def _scaled_config(model: str | None, dataset: str, path: Path | None, epochs: int | None, batch: int | None) -> Config:
+    name = model or "optbasisgnn"
+    if path is not None:
+        chosen = _config(model, None, path, None)
+    else:
+        stored = stored_config(name, dataset)
+        chosen = stored if stored is not None and stored.batch is not None else default_scaled_config(name)
+    chosen = replace(chosen, batch=batch or chosen.batch or default_scaled_config(name).batch)
+    return chosen if epochs is None else replace(chosen, epochs=epochs)
+
+
+def _train_store(
+    config: Config, place: Path, protocol: str | None, seeds: range, results: Path, out: Path | None, as_json: bool
+) -> None:
+    if out is not None and len(seeds) > 1:
+        raise ValueError("--out keeps one model: leave it out, or train on one split")
+    team = join_team()
+    with training_bar(f"{config.model} on {place}" if team.rank == 0 else None) as report:
+        found = train_on_store(
+            config, open_store(place), protocol=protocol, seeds=seeds, results=results, team=team, out=out,
+            report=report, finished=say_result if team.rank == 0 else None,
+        )  # fmt: skip
+    if team.rank != 0:
+        return
+    if as_json:
+        typer.echo(json.dumps({"results": found, "summary": summarised(found)}, indent=1))
+    else:
+        console.print(results_table(found))
+        working = 1 - sum(run["waited"] for run in found) / max(1e-9, sum(run["seconds"] for run in found))
+        console.print(f"results in {results}; {working:.0%} of the time in the model, the rest waiting for batches")
+        if out is not None:
+            console.print(f"model and predictions in {out}")
 
 
 def _train_own(

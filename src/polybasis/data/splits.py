@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import zlib
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from polybasis.data.dataset import NodeDataset
+from polybasis.data.dataset import Masks
 
 PROTOCOLS = {
     "per-class": "60/20/20 of GPR-GNN: as many training nodes from each class",
@@ -18,6 +18,22 @@ PROTOCOLS = {
     "fixed": "the splits that came with the data",
     "linkx": "50/25/25 of the labelled nodes",
 }
+
+
+class Labelled(Protocol):
+    """What splits are made of: a data set, or what is kept of one in a store."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def y(self) -> Tensor:
+        """Classes, -1 where unknown."""
+
+    @property
+    def fixed_splits(self) -> list[Masks]:
+        """Masks that came with the data."""
 
 
 class Split(NamedTuple):
@@ -28,7 +44,7 @@ class Split(NamedTuple):
     test: Tensor
 
 
-def make_split(dataset: NodeDataset, protocol: str, seed: int) -> Split:
+def make_split(dataset: Labelled, protocol: str, seed: int) -> Split:
     """The split number ``seed`` of a data set.
 
     ``per-class`` gives every class the same number of training nodes, 60 % of N divided by the number of classes, and
@@ -50,7 +66,8 @@ def make_split(dataset: NodeDataset, protocol: str, seed: int) -> Split:
         known = dataset.y >= 0
         return Split(*((mask & known).nonzero()[:, 0] for mask in masks))
     rng = np.random.default_rng([seed, zlib.crc32(dataset.name.encode()), zlib.crc32(protocol.encode())])
-    nodes, label = dataset.labelled.numpy(), dataset.y[dataset.labelled].numpy()
+    nodes = np.flatnonzero(dataset.y.numpy() >= 0)
+    label = dataset.y.numpy()[nodes]
     if protocol == "per-class":
         return _per_class(nodes, label, rng)
     if protocol == "linkx":

@@ -91,5 +91,8 @@ class FavardConv(FilterLayer):
         gamma, sqrt_beta = self.basis.gamma.detach(), self.basis.sqrt_beta.detach()
         return Favard(gamma, sqrt_beta), self.alpha
 
+    def coordinates(self, gamma: Tensor, sqrt_beta: Tensor) -> Tensor:
+        return (self.basis.coordinates(gamma, sqrt_beta) * self.alpha.double()).sum(1)
+
     def filter(self, x: Tensor, graph: Graph) -> Tensor:
         return recurrence_filter(graph, x, self.alpha, *self.basis.recurrence(self.K))

@@ -42,6 +42,16 @@ class FilterLayer(torch.nn.Module, ABC):
     def polynomials(self, x: Tensor, graph: Graph) -> tuple[PolynomialBasis, Tensor]:
         """The basis in which this signal is filtered and the coefficients, (K+1, channels), as they are now."""
 
+    @abstractmethod
+    def coordinates(self, gamma: Tensor, sqrt_beta: Tensor) -> Tensor:
+        r"""The filter as coordinates on the optimal basis of a signal, (K+1, channels): :math:`Vc` is what it makes.
+
+        Gradients flow to the layer's parameters. The numbers are float64.
+
+        Args:
+            gamma, sqrt_beta: (K+1, channels) of that basis.
+        """
+
     def response(self, mu: Tensor, x: Tensor, graph: Graph) -> Tensor:
         r"""The frequency response of every channel's filter at eigenvalues :math:`\mu` of P, (len(mu), channels)."""
         basis, alpha = self.polynomials(x, graph)

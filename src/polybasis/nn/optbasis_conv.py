@@ -52,5 +52,8 @@ class OptBasisConv(FilterLayer):
         sqrt_beta[0] = 1
         return Favard(own.gamma[:-1], sqrt_beta), torch.where(known, self.alpha.detach(), 0)
 
+    def coordinates(self, gamma: Tensor, sqrt_beta: Tensor) -> Tensor:
+        return self.alpha.double()
+
     def filter(self, x: Tensor, graph: Graph) -> Tensor:
         return optimal_filter(graph, x, self.alpha)

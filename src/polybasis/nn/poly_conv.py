@@ -61,6 +61,9 @@ class PolyConv(FilterLayer):
     def polynomials(self, x: Tensor, graph: Graph) -> tuple[PolynomialBasis, Tensor]:
         return self.basis, self.coefficients()
 
+    def coordinates(self, gamma: Tensor, sqrt_beta: Tensor) -> Tensor:
+        return (self.basis.coordinates(gamma, sqrt_beta) * self.coefficients().double()).sum(1)
+
     def filter(self, x: Tensor, graph: Graph) -> Tensor:
         alpha = self.coefficients()
         alpha = alpha if self._change is None else self._change.to(alpha) @ alpha

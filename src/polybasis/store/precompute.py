@@ -30,7 +30,8 @@ from polybasis.store.graph_folder import GraphFolder
 
 WIDTHS = (64, 48, 32, 16, 8, 4, 2, 1)  # channels of a block; the kernels take 64 at once, a cache line holds 16
 FADED = 3e-4  # a residual of this share of the largest one has no digits left in float32
-OWN_MEMORY = 448 << 20  # Python, torch and pieces of files on their way
+OWN_MEMORY = 640 << 20  # Python, torch and pieces of files on their way
+PIECE_NUMBERS = 1 << 20  # in a piece of a vector
 Keep = Literal["labelled", "all"]
 Report = Callable[[int, int, int, int], None]
 
@@ -202,6 +203,7 @@ def make_block(
     channels = slice(sum(about["blocks"][:number]), sum(about["blocks"][: number + 1]))
     rows = open_array(folder / "rows.npy", (about["rows"],))
     operator = native.streamed(graph.indptr, graph.indices)
+    let_go(graph.indptr)  # which it has looked through
     threads = threads or torch.get_num_threads()
     # Another process may be at the same block, where a cluster has given up on it too early.
     target = folder / f".block-{number:04d}.{os.getpid()}.npy"
@@ -259,7 +261,7 @@ def _first_vector(graph: GraphFolder, channels: slice) -> tuple[NDArray[np.float
     assert graph.x is not None
     width = channels.stop - channels.start
     u, squares = zeros(graph.nodes, width), np.zeros(width)
-    for rows in pieces(graph.nodes):
+    for rows in pieces(graph.nodes, PIECE_NUMBERS // width):
         piece = np.asarray(graph.x[rows, channels], dtype=np.float64)
         if not np.isfinite(piece).all():
             node, channel = np.argwhere(~np.isfinite(piece))[0]
@@ -268,7 +270,6 @@ def _first_vector(graph: GraphFolder, channels: slice) -> tuple[NDArray[np.float
         squares += np.square(piece).sum(0)
         u[rows] = piece / _root_degrees(graph, np.arange(rows.start, rows.stop))
         let_go(graph.x)
-    let_go(graph.indptr)
     return u, np.sqrt(squares)
 
 
@@ -277,16 +278,16 @@ def _keep(
     kept: NDArray[Any], k: int,
 ) -> None:  # fmt: skip
     """The kept rows of vector k, from the kernels' form."""
-    for places in pieces(len(rows)):
+    for places in pieces(len(rows), PIECE_NUMBERS // len(scale)):
         nodes = rows[places]
         kept[places, k] = u[nodes] * scale * _root_degrees(graph, nodes)
         let_go(kept)
     let_go(rows)
-    let_go(graph.indptr)
 
 
 def _root_degrees(graph: GraphFolder, nodes: NDArray[np.int64]) -> NDArray[np.float64]:
     degrees = graph.indptr[nodes + 1] - graph.indptr[nodes]
+    let_go(graph.indptr)
     roots: NDArray[np.float64] = np.sqrt(np.maximum(degrees, 1), dtype=np.float64)
     return roots[:, None]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import zipfile
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -33,15 +34,12 @@ def _from_csv(path: Path) -> Iterator[Edges]:
     with path.open() as file:
         file.readline()
         line = 2
-        while True:
+        while lines := list(islice(file, CHUNK)):
             try:
-                chunk = np.loadtxt(file, dtype=np.int64, delimiter=",", usecols=(0, 1), max_rows=CHUNK, ndmin=2)
+                yield np.loadtxt(lines, dtype=np.int64, delimiter=",", usecols=(0, 1), ndmin=2)
             except ValueError as error:
                 raise ValueError(f"{path}, at line {line} or after: {error}; expected two node numbers") from error
-            if not len(chunk):
-                return
-            yield chunk
-            line += len(chunk)
+            line += len(lines)
 
 
 def _from_parquet(path: Path) -> Iterator[Edges]:

@@ -11,7 +11,8 @@ from typing import Any, Literal, get_args
 import torch
 
 from polybasis.nn.models import Model, model_class
-from polybasis.nn.models.model import Role
+from polybasis.nn.models.model import Role, RoledModule
+from polybasis.nn.models.scaled import ScaledGNN, scaled_hyperparameters
 
 StopOn = Literal["score", "loss"]
 Settings = Literal["published", "tuned"]
@@ -31,6 +32,8 @@ class Config:
         stop_on: what better means: the validation ``score`` (accuracy or ROC AUC) or the validation ``loss``. Of
             epochs with the same result the last counts.
         settings: where the numbers come from.
+        batch: nodes of a batch, for the scaled-up model of this name, which is trained on a store. None: the model is
+            trained on a graph, on all nodes at once.
         average: what of the running mean of the weights stays at each step, as 0.98; validated and kept is then the
             mean in place of the weights themselves. None: no mean.
     """
@@ -45,9 +48,10 @@ class Config:
     stop_on: StopOn = "score"
     settings: str = "default"
     average: float | None = None
+    batch: int | None = None
 
     def __post_init__(self) -> None:
-        known = model_class(self.model).hyperparameters()
+        known = model_class(self.model).hyperparameters() if self.batch is None else scaled_hyperparameters(self.model)
         for name in self.arguments:
             if name not in known:
                 raise ValueError(f"{self.model} has no argument {name!r}; it has {', '.join(known) or 'none'}")
@@ -64,7 +68,9 @@ class Config:
             raise ValueError(f"stop_on is {self.stop_on!r}; expected {' or '.join(get_args(StopOn))}")
         if self.average is not None and not 0 < self.average < 1:
             raise ValueError(f"average is {self.average!r}; expected a number between 0 and 1")
-        for name in ("hidden", "epochs", "patience"):
+        for name in ("hidden", "epochs", "patience", "batch"):
+            if name == "batch" and self.batch is None:
+                continue
             if not isinstance(getattr(self, name), int) or getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)!r}; expected a whole number, 1 or more")
 
@@ -72,7 +78,11 @@ class Config:
         """A fresh model for this many features, classes and nodes."""
         return model_class(self.model)(features, self.hidden, classes, num_nodes=nodes, **self.arguments)
 
-    def make_optimizer(self, model: Model) -> torch.optim.Adam:
+    def make_scaled_model(self, channels: int, classes: int) -> ScaledGNN:
+        """A fresh scaled-up model for this many channels and classes."""
+        return ScaledGNN(self.model, channels, self.hidden, classes, **self.arguments)
+
+    def make_optimizer(self, model: RoledModule) -> torch.optim.Adam:
         """Adam with a group for each role."""
         groups = [
             {

@@ -1,16 +1,19 @@
-"""The fit loop: full batch, Adam, early stopping on validation data, the best state restored."""
+"""The fit loop: Adam, early stopping on validation data, the best state restored."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import time
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import Generic, TypeVar, cast
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
@@ -19,11 +22,13 @@ from polybasis.data.dataset import NodeDataset
 from polybasis.data.splits import Split
 from polybasis.nn.features import SparseFeatures
 from polybasis.nn.models import Model
+from polybasis.nn.models.model import RoledModule
 from polybasis.train.checkpoint import read_checkpoint, write_checkpoint
 from polybasis.train.config import Config
 from polybasis.train.metrics import score
 
 CHECKPOINT_SECONDS = 20.0
+M = TypeVar("M", bound=RoledModule)
 
 
 @dataclass(frozen=True)
@@ -41,8 +46,43 @@ class Progress:
 Report = Callable[[Progress], None]
 
 
+class Task(ABC, Generic[M]):
+    """What is trained on: nodes of a graph, or rows of a store. Test nodes are not part of it.
+
+    Attributes:
+        name: of the data.
+        writes: whether this process writes the checkpoints.
+    """
+
+    name: str
+    writes = True
+
+    @abstractmethod
+    def make_model(self, config: Config) -> M:
+        """A fresh model."""
+
+    @abstractmethod
+    def epoch(self, model: M, optimizer: torch.optim.Optimizer) -> float:
+        """Goes over all training nodes once; returns their loss."""
+
+    @abstractmethod
+    def validate(self, model: M) -> tuple[float, float]:
+        """Score and loss on the validation nodes."""
+
+    @abstractmethod
+    def parts(self) -> Iterable[NDArray[np.generic]]:
+        """All that tells this task from others."""
+
+    def identity(self, config: Config, seed: int) -> str:
+        """The same for two trainings exactly when one may go on from the other's checkpoint."""
+        digest = hashlib.sha256(json.dumps([config.to_dict(), seed], sort_keys=True).encode())
+        for part in self.parts():
+            digest.update(np.ascontiguousarray(part).tobytes())
+        return digest.hexdigest()
+
+
 @dataclass(frozen=True)
-class Fit:
+class Fit(Generic[M]):
     """A trained model and how it went.
 
     Attributes:
@@ -52,50 +92,34 @@ class Fit:
         seconds: how long that took, pauses left out.
     """
 
-    model: Model
+    model: M
     val_score: float
     epochs: int
     seconds: float
 
-    def test_score(self, dataset: NodeDataset, split: Split) -> float:
-        """The score on the test nodes."""
-        with torch.no_grad():
-            logits = self.model(dataset.x, dataset.graph)[split.test]
-        return score(dataset.metric, logits, dataset.y[split.test])
 
-
-def fit(
-    config: Config,
-    dataset: NodeDataset,
-    split: Split,
-    seed: int,
-    *,
-    report: Report | None = None,
-    checkpoint: Path | None = None,
-) -> Fit:
-    """Trains a fresh model. Test nodes are not looked at.
+def fit_task(
+    config: Config, task: Task[M], seed: int, *, report: Report | None = None, checkpoint: Path | None = None
+) -> Fit[M]:
+    """Trains a fresh model.
 
     Args:
         config: the model and how to train it.
-        dataset: graph, features, labels.
-        split: training and validation nodes.
-        seed: of the model's start and of dropout.
+        task: what it is trained on.
+        seed: of the model's start, of dropout and of the order of batches.
         report: called after every epoch; may raise to end the training.
         checkpoint: a file for the state of the training, written every now and then. Where it is there already,
             training goes on from it, to the same weights as without the interruption; it is removed at the end.
     """
-    for name, nodes in zip(("training", "validation"), split, strict=False):
-        if len(nodes) == 0:
-            raise ValueError(f"{dataset.name} has no {name} nodes in this split; label more nodes")
     torch.manual_seed(seed)
-    model = config.make_model(dataset.num_features, dataset.num_classes, dataset.graph.num_nodes)
+    model = task.make_model(config)
     optimizer = config.make_optimizer(model)
     models: dict[str, torch.nn.Module] = {"model": model}
     watched, mean = model, None
     if config.average is not None:
         mean = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(config.average))  # type: ignore[no-untyped-call]
-        models["mean"], watched = mean, cast(Model, mean.module)
-    training = "" if checkpoint is None else _identity(config, dataset, split, seed)
+        models["mean"], watched = mean, cast(M, mean.module)
+    training = "" if checkpoint is None else task.identity(config, seed)
     best: dict[str, Tensor] = {}
     best_rank, best_score, best_epoch, first, before = -float("inf"), 0.0, -1, 0, 0.0
     if checkpoint is not None and checkpoint.exists():
@@ -105,10 +129,10 @@ def fit(
     start = written = time.monotonic()
     epoch = first - 1
     for epoch in range(first, config.epochs):
-        train_loss = _step(model, optimizer, dataset, split.train)
+        train_loss = task.epoch(model, optimizer)
         if mean is not None:
             mean.update_parameters(model)
-        val_score, val_loss = _validate(watched, dataset, split.val)
+        val_score, val_loss = task.validate(watched)
         rank = val_score if config.stop_on == "score" else -val_loss
         if rank >= best_rank:  # of equal scores the later: it has been trained longer
             best_rank, best_score, best_epoch = rank, val_score, epoch
@@ -117,7 +141,7 @@ def fit(
             report(Progress(epoch, config.epochs, train_loss, val_score, best_score, best_epoch))
         if epoch - best_epoch >= config.patience:
             break
-        if checkpoint is not None and time.monotonic() - written > CHECKPOINT_SECONDS:
+        if checkpoint is not None and task.writes and time.monotonic() - written > CHECKPOINT_SECONDS:
             written = time.monotonic()
             numbers = {
                 "epoch": epoch,
@@ -128,34 +152,62 @@ def fit(
             }
             write_checkpoint(checkpoint, models, optimizer, best, numbers, training)
     if not best:
-        raise OverflowError(f"{config.model} on {dataset.name} diverged from the first epoch: lower the learning rate")
+        raise OverflowError(f"{config.model} on {task.name} diverged from the first epoch: lower the learning rate")
     model.load_state_dict(best)
     model.eval()
-    if checkpoint is not None:
+    if checkpoint is not None and task.writes:
         checkpoint.unlink(missing_ok=True)
     return Fit(model, best_score, epoch + 1, before + time.monotonic() - start)
 
 
-def _identity(config: Config, dataset: NodeDataset, split: Split, seed: int) -> str:
-    """The same for two trainings exactly when one may go on from the other's checkpoint."""
-    digest = hashlib.sha256(json.dumps([config.to_dict(), seed], sort_keys=True).encode())
-    values = dataset.x.values if isinstance(dataset.x, SparseFeatures) else dataset.x
-    for part in (*split, dataset.y, dataset.graph.indptr, dataset.graph.indices, values):
-        digest.update(part.contiguous().numpy().tobytes())
-    return digest.hexdigest()
+class GraphTask(Task[Model]):
+    """Nodes of a graph in memory, all of them at once."""
+
+    def __init__(self, dataset: NodeDataset, split: Split) -> None:
+        for name, nodes in zip(("training", "validation"), split, strict=False):
+            if len(nodes) == 0:
+                raise ValueError(f"{dataset.name} has no {name} nodes in this split; label more nodes")
+        self.name, self.dataset, self.split = dataset.name, dataset, split
+
+    def make_model(self, config: Config) -> Model:
+        return config.make_model(self.dataset.num_features, self.dataset.num_classes, self.dataset.graph.num_nodes)
+
+    def epoch(self, model: Model, optimizer: torch.optim.Optimizer) -> float:
+        nodes = self.split.train
+        model.train()
+        optimizer.zero_grad()
+        loss = cross_entropy(model(self.dataset.x, self.dataset.graph)[nodes], self.dataset.y[nodes])
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        return float(loss.detach())
+
+    @torch.no_grad()
+    def validate(self, model: Model) -> tuple[float, float]:
+        nodes = self.split.val
+        model.eval()
+        logits, y = model(self.dataset.x, self.dataset.graph)[nodes], self.dataset.y[nodes]
+        return score(self.dataset.metric, logits, y), float(cross_entropy(logits, y))
+
+    def parts(self) -> Iterable[NDArray[np.generic]]:
+        x, graph = self.dataset.x, self.dataset.graph
+        values = x.values if isinstance(x, SparseFeatures) else x
+        return [part.numpy() for part in (*self.split, self.dataset.y, graph.indptr, graph.indices, values)]
 
 
-def _step(model: Model, optimizer: torch.optim.Optimizer, dataset: NodeDataset, nodes: Tensor) -> float:
-    model.train()
-    optimizer.zero_grad()
-    loss = cross_entropy(model(dataset.x, dataset.graph)[nodes], dataset.y[nodes])
-    loss.backward()  # type: ignore[no-untyped-call]
-    optimizer.step()
-    return float(loss.detach())
+def fit(
+    config: Config,
+    dataset: NodeDataset,
+    split: Split,
+    seed: int,
+    *,
+    report: Report | None = None,
+    checkpoint: Path | None = None,
+) -> Fit[Model]:
+    """Trains a fresh model on a graph in memory; see :func:`fit_task`. Test nodes are not looked at."""
+    return fit_task(config, GraphTask(dataset, split), seed, report=report, checkpoint=checkpoint)
 
 
 @torch.no_grad()
-def _validate(model: Model, dataset: NodeDataset, nodes: Tensor) -> tuple[float, float]:
-    model.eval()
-    logits, y = model(dataset.x, dataset.graph)[nodes], dataset.y[nodes]
-    return score(dataset.metric, logits, y), float(cross_entropy(logits, y))
+def score_on(model: Model, dataset: NodeDataset, nodes: Tensor) -> float:
+    """The score of a trained model on some nodes."""
+    return score(dataset.metric, model(dataset.x, dataset.graph)[nodes], dataset.y[nodes])

@@ -22,7 +22,7 @@ from polybasis.data.dataset import NodeDataset
 from polybasis.data.splits import make_split
 from polybasis.files import append_line
 from polybasis.train.config import Config
-from polybasis.train.fitting import Report, fit
+from polybasis.train.fitting import Report, fit, score_on
 
 Result = dict[str, Any]
 
@@ -68,7 +68,7 @@ def execute(run: Run, root: str | None, report: Report | None = None, checkpoint
         "model_seed": run.model_seed,
         "metric": dataset.metric,
         "val_accuracy": trained.val_score,
-        "test_accuracy": trained.test_score(dataset, split),
+        "test_accuracy": score_on(trained.model, dataset, split.test),
         "epochs": trained.epochs,
         "seconds": round(trained.seconds, 3),
         "threads": torch.get_num_threads(),

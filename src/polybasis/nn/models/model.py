@@ -16,26 +16,8 @@ from polybasis.nn.features import Features
 Role = Literal["linear", "coefficients", "recurrence"]
 
 
-class Model(torch.nn.Module, ABC):
-    """A node classifier.
-
-    Args:
-        in_channels: number of features.
-        hidden_channels: width of the hidden layer.
-        out_channels: number of classes.
-        num_nodes: number of nodes; only models with a weight for each node look at it.
-
-    Further arguments are the model's own hyperparameters, all with defaults.
-    """
-
-    def __init__(self, in_channels: int, hidden_channels: int, out_channels: int, num_nodes: int | None = None) -> None:
-        super().__init__()
-        self.in_channels, self.hidden_channels, self.out_channels = in_channels, hidden_channels, out_channels
-        self.num_nodes = num_nodes
-
-    @abstractmethod
-    def forward(self, x: Features, graph: Graph) -> Tensor:
-        """Scores of shape (N, out_channels)."""
+class RoledModule(torch.nn.Module):
+    """A module whose parameters have roles: linear layers, filter coefficients, recurrences."""
 
     def roles(self) -> dict[str, Role]:
         """The role of every parameter that is not one of a linear layer, by its name."""
@@ -63,6 +45,28 @@ class Model(torch.nn.Module, ABC):
         signature = inspect.signature(cls.__init__).parameters
         shape = ("self", "in_channels", "hidden_channels", "out_channels", "num_nodes")
         return {name: argument.default for name, argument in signature.items() if name not in shape}
+
+
+class Model(RoledModule, ABC):
+    """A node classifier.
+
+    Args:
+        in_channels: number of features.
+        hidden_channels: width of the hidden layer.
+        out_channels: number of classes.
+        num_nodes: number of nodes; only models with a weight for each node look at it.
+
+    Further arguments are the model's own hyperparameters, all with defaults.
+    """
+
+    def __init__(self, in_channels: int, hidden_channels: int, out_channels: int, num_nodes: int | None = None) -> None:
+        super().__init__()
+        self.in_channels, self.hidden_channels, self.out_channels = in_channels, hidden_channels, out_channels
+        self.num_nodes = num_nodes
+
+    @abstractmethod
+    def forward(self, x: Features, graph: Graph) -> Tensor:
+        """Scores of shape (N, out_channels)."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.in_channels}, {self.hidden_channels}, {self.out_channels})"

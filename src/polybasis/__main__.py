@@ -1,0 +1,5 @@
+"""`python -m polybasis`, which is what torchrun starts."""
+
+from polybasis.cli import main
+
+main()

@@ -1,0 +1,53 @@
+"""Several processes that train one model, each on its share of every batch."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+ALIGNED = 256  # rows a share begins at a multiple of, for dropout's sake
+
+
+@dataclass(frozen=True)
+class Team:
+    """The processes of a training; one alone unless torchrun has started more.
+
+    Attributes:
+        rank: this process.
+        size: how many there are.
+    """
+
+    rank: int = 0
+    size: int = 1
+
+    def share(self, count: int) -> slice:
+        """This process's part of so many rows."""
+        each = -(-count // (self.size * ALIGNED)) * ALIGNED
+        return slice(min(count, self.rank * each), min(count, (self.rank + 1) * each))
+
+    def add_up(self, tensors: Iterable[Tensor]) -> None:
+        """Makes each tensor the sum over all processes."""
+        if self.size > 1:
+            for tensor in tensors:
+                dist.all_reduce(tensor)
+
+
+def join_team() -> Team:
+    """The processes that torchrun has started, connected; this one alone without it."""
+    if not dist.is_available() or not dist.is_torchelastic_launched():
+        return Team()
+    if not dist.is_initialized():
+        dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+    return Team(dist.get_rank(), dist.get_world_size())
+
+
+def own_device() -> torch.device:
+    """A GPU for each process where there are GPUs, else the CPU."""
+    if not torch.cuda.is_available():
+        return torch.device("cpu")
+    return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())

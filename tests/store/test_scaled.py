@@ -1,0 +1,221 @@
+"""Scaled-up models: the filters of the graph; the same training through interruptions and in several processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+import polybasis as pb
+from polybasis import native
+from polybasis.nn.dropout import dropout
+from polybasis.nn.models.scaled import FILTERS, ScaledGNN, filtered, scaled_hyperparameters
+from polybasis.store import BasisStore, open_store, precompute, write_dataset
+from polybasis.store.batches import Batches
+from polybasis.train.config import Config
+from polybasis.train.fitting import Progress
+from polybasis.train.store_training import default_scaled_config, train_on_store
+from polybasis.train.team import Team
+
+if native.kernels() is None:
+    pytest.skip("polybasis was built without its native kernels", allow_module_level=True)
+
+K = 6
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> BasisStore:
+    place = tmp_path_factory.mktemp("scaled")
+    data = pb.data.csbm(nodes=1200, features=24, seed=1)
+    return precompute(write_dataset(place / "graph", data), place / "store", K, memory=1 << 30)
+
+
+def config(model: str = "optbasisgnn", **changes: object) -> Config:
+    lr = {"linear": 0.01}
+    numbers = {"hidden": 16, "batch": 300, "lr": lr, "epochs": 6, **changes}
+    return replace(default_scaled_config(model), **numbers)  # type: ignore[arg-type]
+
+
+def shaken(model: str, channels: int) -> ScaledGNN:
+    """A model whose filter is nothing special."""
+    torch.manual_seed(3)
+    gnn = ScaledGNN(model, channels, 16, 3, K)
+    with torch.no_grad():
+        for name, parameter in gnn.named_parameters():
+            if name.startswith("conv"):
+                parameter.add_(0.3 * torch.rand_like(parameter))
+    return gnn
+
+
+@pytest.mark.parametrize("model", [name for name in FILTERS if name != "sign"])
+def test_a_filter_on_the_store_is_the_filter_on_the_graph(model: str, store: BasisStore) -> None:
+    data = pb.data.csbm(nodes=1200, features=24, seed=1)
+    gnn = shaken(model, 24)
+    gnn.set_basis(store.gamma, store.sqrt_beta)
+    x = torch.as_tensor(data.x)
+    assert gnn.conv is not None
+    with torch.no_grad():
+        expected = gnn.conv(x, data.graph)
+        if model == "optbasisgnn":
+            expected = expected * x.norm(dim=0)
+        z = filtered(store.batch(np.arange(len(store))), gnn.coordinates())
+    assert float((z - expected).norm() / expected.norm()) < 1e-5
+
+
+def test_sign_sees_all_hops(store: BasisStore) -> None:
+    data = pb.data.csbm(nodes=1200, features=24, seed=1)
+    gnn = ScaledGNN("sign", 24, 16, 3, K)
+    gnn.set_basis(store.gamma, store.sqrt_beta)
+    z = filtered(store.batch(np.arange(len(store))), gnn.coordinates())
+    hops = [torch.as_tensor(data.x)]
+    for _ in range(K):
+        hops.append(data.graph @ hops[-1])
+    torch.testing.assert_close(z, torch.cat(hops, dim=1), atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("model", ["favardgnn", "jacobiconv", "bernnet"])
+def test_gradients_are_those_of_the_formula(model: str, store: BasisStore) -> None:
+    """Through T only, against autograd on a dense sum in float64."""
+    vectors = store.batch(np.arange(50))
+    gradients = []
+    for exact in (False, True):
+        gnn = shaken(model, 24)
+        gnn.set_basis(store.gamma, store.sqrt_beta)
+        coordinates = gnn.coordinates()
+        z = (
+            (vectors.double().unsqueeze(2) * coordinates.double()).sum(1)[:, 0]
+            if exact
+            else filtered(vectors, coordinates)
+        )
+        (z * torch.sin(torch.arange(z.numel())).reshape(z.shape)).sum().backward()
+        assert gnn.conv is not None
+        gradients.append([parameter.grad for parameter in gnn.conv.parameters()])
+    for ours, exact_one in zip(*gradients, strict=True):
+        assert ours is not None
+        assert float(ours.abs().max()) > 0
+        torch.testing.assert_close(ours, exact_one, rtol=2e-4, atol=1e-5)
+
+
+def test_half_precision_vectors_are_filtered_in_single(store: BasisStore) -> None:
+    vectors, weights = store.batch(np.arange(700)), torch.rand(K + 1, 2, 24)
+    half = filtered(vectors.half(), weights)
+    assert half.dtype == torch.float32
+    torch.testing.assert_close(half, filtered(vectors, weights), atol=2e-3, rtol=2e-3)
+
+
+def test_batches_come_in_order_and_whole(store: BasisStore) -> None:
+    rng = np.random.default_rng(0)
+    wanted = [rng.choice(len(store), size, replace=False) for size in (100, 300, 7, 300, 1)]
+    loader = Batches(store)
+    for places, vectors in zip(wanted, loader.over(wanted), strict=True):
+        assert torch.equal(vectors, store.batch(places))
+    assert list(loader.over([])) == []
+    assert loader.waited >= 0
+
+
+@pytest.mark.parametrize("model", list(FILTERS))
+def test_every_model_learns(model: str, store: BasisStore, tmp_path: Path) -> None:
+    longer = config(model, epochs=60)
+    found = train_on_store(longer, store, protocol=None, seeds=[0], results=tmp_path / "r.jsonl")
+    assert found[0]["test_accuracy"] > 0.65
+    assert found[0]["config"]["arguments"]["K"] == K
+    again = train_on_store(longer, store, protocol=None, seeds=[0], results=tmp_path / "r.jsonl")
+    assert again == found
+
+
+def test_splits_are_those_of_the_graph(store: BasisStore) -> None:
+    from polybasis.data.splits import make_split
+    from polybasis.train.store_training import StoredLabels
+
+    data = pb.data.csbm(nodes=1200, features=24, seed=1)
+    for ours, theirs in zip(make_split(StoredLabels.of(store), "linkx", 3), make_split(data, "linkx", 3), strict=True):
+        assert torch.equal(torch.from_numpy(store.rows[ours]), theirs)
+
+
+def test_a_lower_degree_uses_the_first_vectors(store: BasisStore, tmp_path: Path) -> None:
+    lower = config(arguments={"K": 3}, epochs=60)
+    found = train_on_store(lower, store, protocol=None, seeds=[0], results=tmp_path / "r.jsonl")
+    assert found[0]["test_accuracy"] > 0.65
+    with pytest.raises(ValueError, match="has degree 6"):
+        train_on_store(config(arguments={"K": 7}), store, protocol=None, seeds=[0], results=tmp_path / "r.jsonl")
+
+
+def test_an_interrupted_training_ends_with_the_same_weights(
+    store: BasisStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("polybasis.train.fitting.CHECKPOINT_SECONDS", 0.0)
+
+    class StoppedError(Exception):
+        pass
+
+    def stop(progress: Progress) -> None:
+        if progress.epoch == 3:
+            raise StoppedError
+
+    arguments = {"protocol": None, "seeds": [1]}
+    train_on_store(config(), store, results=tmp_path / "a.jsonl", out=tmp_path / "whole", **arguments)  # type: ignore[arg-type]
+    with pytest.raises(StoppedError):
+        train_on_store(config(), store, results=tmp_path / "b.jsonl", report=stop, **arguments)  # type: ignore[arg-type]
+    train_on_store(config(), store, results=tmp_path / "b.jsonl", out=tmp_path / "resumed", **arguments)  # type: ignore[arg-type]
+    whole, resumed = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "resumed"))
+    for name, value in whole.items():
+        assert torch.equal(value, resumed[name]), name
+    assert not list(tmp_path.glob(".b.*"))
+
+
+def test_two_processes_train_the_same_model(store: BasisStore, tmp_path: Path) -> None:
+    """With dropout: its random numbers belong to a row's place in the batch, whoever works on it."""
+    (tmp_path / "config.toml").write_text(replace(config("favardgnn"), batch=600).to_toml())
+    weights = []
+    for processes in (1, 2):
+        out = tmp_path / f"by-{processes}"
+        run = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(processes), "--master-port",
+               str(29500 + os.getpid() % 1000), "-m", "polybasis", "train", "--store", str(store.path), "--config",
+               str(tmp_path / "config.toml"), "--results", str(out / "r.jsonl"), "--out", str(out)]  # fmt: skip
+        done = subprocess.run(run, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        weights.append(load_file(out / "model.safetensors"))
+        lines = (out / "r.jsonl").read_text().splitlines()
+        assert [json.loads(line)["processes"] for line in lines] == [processes]
+    for name, value in weights[0].items():
+        torch.testing.assert_close(value, weights[1][name], rtol=1e-3, atol=1e-4)
+
+
+def test_shares_cover_a_batch() -> None:
+    for count in (0, 1, 255, 256, 257, 1000, 10_000):
+        for size in (1, 2, 3):
+            shares = [Team(rank, size).share(count) for rank in range(size)]
+            assert [i for share in shares for i in range(count)[share]] == list(range(count))
+            assert all(share.start % 256 == 0 or share.start == count for share in shares)
+
+
+def test_dropout_of_a_part_is_the_part_of_the_dropout() -> None:
+    x = torch.rand(1024, 8)
+    torch.manual_seed(5)
+    whole = dropout(x, 0.4, True)
+    torch.manual_seed(5)
+    assert torch.equal(dropout(x[512:], 0.4, True, 512 * 8), whole[512:])
+
+
+def test_mistakes_are_named(store: BasisStore, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no scaled-up model 'gcn'"):
+        scaled_hyperparameters("gcn")
+    with pytest.raises(ValueError, match="has no argument 'dropout2'"):
+        config(arguments={"dropout2": 0.1})
+    with pytest.raises(ValueError, match="needs a number for batch"):
+        train_on_store(Config("optbasisgnn"), store, protocol=None, seeds=[0], results=tmp_path / "r.jsonl")
+    data = pb.data.csbm(nodes=100, features=3)
+    from polybasis.store import NodeData, write_graph_folder
+
+    unlabelled = write_graph_folder(tmp_path / "graph", data.graph, NodeData(torch.as_tensor(data.x).numpy()))
+    precompute(unlabelled, tmp_path / "store", 2, keep="all")
+    with pytest.raises(ValueError, match="no classes"):
+        train_on_store(config(), open_store(tmp_path / "store"), protocol=None, seeds=[0], results=tmp_path / "r.jsonl")

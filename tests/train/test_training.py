@@ -20,7 +20,7 @@ from polybasis.train.config import Config, default_config, stored_config
 from polybasis.train.fitting import Progress, fit
 from polybasis.train.metrics import score
 from polybasis.train.runs import Run, read_results, run_splits, summary
-from polybasis.train.tune import tune
+from polybasis.train.tune import Search, tune
 
 DATA = pb.data.csbm(nodes=150, features=40, seed=2)
 SPLIT = make_split(DATA, "per-class", 0)
@@ -278,10 +278,8 @@ def test_tuning_goes_on_from_its_study(tmp_path: Path) -> None:
     counts: list[int] = []
 
     def search(trials: int) -> tuple[Config, float]:
-        return tune(
-            "favardgnn", DATA, protocol="per-class", trials=trials, splits=1, study=study, start=start, known=known,
-            finished=lambda count, _: counts.append(count),
-        )  # fmt: skip
+        what = Search("per-class", trials, study, splits=1, start=start, known=known)
+        return tune("favardgnn", DATA, what, finished=lambda count, _: counts.append(count))
 
     search(2)
     best, value = search(3)

@@ -11,7 +11,7 @@ import typer
 from matplotlib.figure import Figure
 
 from polybasis.cli.display import console, results_table, runs_bar
-from polybasis.cli.options import DataRoot
+from polybasis.cli.options import DataRoot, Ray
 from polybasis.data.catalogue import data_root as data_root_of
 from polybasis.data.catalogue import load
 from polybasis.data.images import published_images, sample_photograph
@@ -47,6 +47,7 @@ def node_classification_(
         Settings | None, typer.Option(help="published or tuned; unless given, published where there are any.")
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("results/node-classification"),
+    ray: Ray = None,
     data_root: DataRoot = None,
 ) -> None:
     """Train the paper's models on its data sets: the node-classification table, or any part of it.
@@ -61,7 +62,7 @@ def node_classification_(
     total, done = sum(map(len, runs.values())), node_classification.done_already(runs, out)
     console.print(f"{total} runs, {done} of them done already")
     with runs_bar("node classification", total, done) as finished:
-        found = node_classification.execute_runs(runs, out, root=data_root, jobs=jobs, finished=finished)
+        found = node_classification.execute_runs(runs, out, root=data_root, jobs=jobs, cluster=ray, finished=finished)
     node_classification.write_readme(out)
     console.print(results_table(found))
     console.print(f"results in {out}; the table beside the paper's is in {out / 'README.md'}")

@@ -15,7 +15,8 @@ import typer
 
 from polybasis.classifier import NodeClassifier
 from polybasis.cli.display import console, results_table, say_result, training_bar
-from polybasis.cli.options import AsJson, DataRoot, Model
+from polybasis.cli.options import AsJson, DataRoot, Model, Ray
+from polybasis.cluster import spread
 from polybasis.data.catalogue import CATALOGUE, load
 from polybasis.data.own_files import OwnGraph, read_own_graph
 from polybasis.files import write_atomically
@@ -25,6 +26,7 @@ from polybasis.train.config import Config, default_config, stored_config
 from polybasis.train.runs import Run, run_splits, summarised
 from polybasis.train.store_training import default_scaled_config, train_on_store
 from polybasis.train.team import join_team
+from polybasis.train.tune import Search, search_named
 from polybasis.train.tune import tune as search
 
 Features = Annotated[Path | None, typer.Option(help="Features: .csv, .parquet, .npy or .npz; structure alone without.")]
@@ -198,34 +200,40 @@ def tune(
     start: Annotated[Path | None, typer.Option(help="TOML file: hidden width, mean, arguments for all trials.")] = None,
     out: Annotated[Path | None, typer.Option(help="TOML file with the best settings, for `train --config`.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the search.")] = 0,
+    ray: Ray = None,
+    workers: Annotated[int, typer.Option(help="With --ray: workers, one processor each.", min=1)] = 4,
     data_root: DataRoot = None,
 ) -> None:
     """Search hyperparameters on validation data; the test nodes are never looked at.
 
-    Start the command several times with the same --study to search with several workers; a search that was stopped goes
-    on.
+    Start the command several times with the same --study to search with several workers, or use a cluster; a search
+    that was stopped goes on.
     """
     if dataset not in CATALOGUE:
         raise ValueError(f"there is no data set {dataset!r}; expected one of {', '.join(CATALOGUE)}")
     study = study or Path("runs") / f"tune-{model}-{dataset}.log"
     out = out or Path("runs") / f"{model}-{dataset}.toml"
-    data = load(dataset, data_root)
     common = Config.from_toml(start) if start is not None else Config(model)
     if common.model != model:
         raise ValueError(f"{start} is for {common.model}, not for {model}")
     published = stored_config(model, dataset)
-    best, value = search(
-        model,
-        data,
+    arguments = Search(
         protocol=protocol or CATALOGUE[dataset].protocol,
         trials=trials,
         splits=splits,
-        study=study,
-        seed=seed,
+        study=study.absolute(),
         start=replace(common, epochs=epochs, patience=patience),
         known=published,
-        finished=lambda count, score: console.print(f"{count}/{trials} trials, best validation score {score:.4f}"),
     )
+    if ray is not None:
+        jobs = [(model, dataset, data_root, arguments, seed + number) for number in range(workers)]
+        for _, result in spread(search_named, jobs, address=ray):
+            result()
+
+    def say(count: int, score: float) -> None:
+        console.print(f"{count}/{trials} trials, best validation score {score:.4f}")
+
+    best, value = search(model, load(dataset, data_root), arguments, seed=seed, finished=say)
     length = (published.epochs, published.patience) if published else (1000, 200)
     best = replace(best, epochs=length[0], patience=length[1])
     text = f"# Tuned on {splits} splits of {dataset}, {trials} trials, validation score {value:.4f}.\n{best.to_toml()}"

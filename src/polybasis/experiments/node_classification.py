@@ -72,12 +72,13 @@ def execute_runs(
     *,
     root: str | None,
     jobs: int,
+    cluster: str | None = None,
     finished: Callable[[Result], None] | None = None,
 ) -> list[Result]:
     """Runs what is not done yet, and returns the results of all of it."""
     found = []
     for model, mine in runs.items():
-        found += run_splits(mine, folder / f"{model}.jsonl", root=root, jobs=jobs, finished=finished)
+        found += run_splits(mine, folder / f"{model}.jsonl", root=root, jobs=jobs, cluster=cluster, finished=finished)
     return found
 
 

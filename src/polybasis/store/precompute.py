@@ -22,6 +22,7 @@ import torch
 from numpy.typing import NDArray
 
 from polybasis import native
+from polybasis.cluster import spread
 from polybasis.files import append_line, write_atomically
 from polybasis.krylov.signal import checked_degree
 from polybasis.store.arrays import crc32, create_array, let_go, open_array, pieces, read_about, zeros
@@ -128,9 +129,13 @@ def precompute(
             for number in missing:
                 make_block(graph, folder, number, threads, report)
         else:
-            from polybasis.store.cluster import make_blocks
-
-            make_blocks(graph, folder, missing, plan.memory, threads, cluster, report)
+            threads = threads or torch.get_num_threads()
+            jobs = [(graph.path.absolute(), folder.absolute(), number, threads) for number in missing]
+            ends = spread(_make_block, jobs, address=cluster, processors=threads, memory=plan.memory)
+            for done, (_, result) in enumerate(ends):
+                result()
+                if report is not None:
+                    report(done, len(missing), K + 1, K + 1)
         _join(folder, about)
     store = open_store(folder)
     for left in folder.glob("block-*"):
@@ -254,6 +259,11 @@ def make_block(
         "peak_memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10,
     }
     append_line(folder / "log.jsonl", json.dumps(said))
+
+
+def _make_block(graph: Path, folder: Path, number: int, threads: int) -> None:
+    """As make_block, somewhere on a cluster."""
+    make_block(GraphFolder.open(graph), folder, number, threads)
 
 
 def _first_vector(graph: GraphFolder, channels: slice) -> tuple[NDArray[np.float32], NDArray[np.float64]]:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from polybasis.cluster import spread
 from polybasis.data.catalogue import load
 from polybasis.data.dataset import NodeDataset
 from polybasis.data.splits import make_split
@@ -88,6 +89,7 @@ def run_splits(
     *,
     root: str | None = None,
     jobs: int = 1,
+    cluster: str | None = None,
     report: Report | None = None,
     finished: Callable[[Result], None] | None = None,
 ) -> list[Result]:
@@ -99,6 +101,7 @@ def run_splits(
             what is under way, and that goes on from its last checkpoint.
         root: the folder of all data sets.
         jobs: how many processes; torch's threads are divided among them.
+        cluster: address of a Ray cluster, or ``auto``; each run then has one processor of it.
         report: called after every epoch, with one job only.
         finished: called with each new result.
 
@@ -110,7 +113,7 @@ def run_splits(
     checkpoints = results.parent / f".{results.stem}.checkpoints"
     missing = [run for key, run in wanted.items() if key not in done]
     failed: list[tuple[Run, OverflowError]] = []
-    for result in _executed(missing, root, jobs, report, checkpoints, failed):
+    for result in _executed(missing, root, jobs, cluster, report, checkpoints, failed):
         append_line(results, json.dumps(result))
         done[result["key"]] = result
         if finished is not None:
@@ -130,10 +133,19 @@ def _executed(
     runs: list[Run],
     root: str | None,
     jobs: int,
+    cluster: str | None,
     report: Report | None,
     checkpoints: Path,
     failed: list[tuple[Run, OverflowError]],
 ) -> Iterator[Result]:
+    if cluster is not None:
+        work = [(run, root, None, checkpoints.absolute()) for run in runs]
+        for number, result in spread(execute, work, address=cluster):
+            try:
+                yield result()
+            except OverflowError as error:
+                failed.append((runs[number], error))
+        return
     if jobs <= 1 or len(runs) <= 1:
         for run in runs:
             try:

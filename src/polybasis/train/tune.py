@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 import optuna
 from optuna.storages.journal import JournalFileBackend
 
+from polybasis.data.catalogue import load
 from polybasis.data.dataset import NodeDataset
 from polybasis.data.splits import make_split
 from polybasis.nn.models import model_class
@@ -52,42 +53,58 @@ def suggested(trial: optuna.Trial, model: str, start: Config) -> Config:
     return replace(start, arguments=arguments, lr=lr, weight_decay=decay, settings="tuned")
 
 
+@dataclass(frozen=True)
+class Search:
+    """What workers of one search have in common.
+
+    Attributes:
+        protocol, splits: how many splits the validation score of a trial is the mean of.
+        trials: finished or pruned trials in all, those of earlier calls and other workers included.
+        study: the study's file, which workers share; a search that was stopped goes on from it.
+        start: what all trials have in common: epochs, patience, hidden width, arguments that are not searched.
+        known: settings that are tried first, where the search space has them.
+    """
+
+    protocol: str
+    trials: int
+    study: Path
+    splits: int = 2
+    start: Config | None = None
+    known: Config | None = None
+
+
+def search_named(model: str, dataset: str, root: str | None, search: Search, seed: int) -> None:
+    """One worker of a search, on a data set by name."""
+    tune(model, load(dataset, root), search, seed=seed)
+
+
 def tune(
     model: str,
     dataset: NodeDataset,
+    search: Search,
     *,
-    protocol: str,
-    trials: int,
-    splits: int = 2,
-    study: Path,
     seed: int = 0,
-    start: Config | None = None,
-    known: Config | None = None,
     finished: Callable[[int, float], None] | None = None,
 ) -> tuple[Config, float]:
-    """Searches until the study has this many finished trials; several workers may share one study.
+    """Searches until the study has enough finished trials; several workers may share one study.
 
     Args:
         model: name of the model.
         dataset: the data set.
-        protocol, splits: how many splits the validation score of a trial is the mean of.
-        trials: finished or pruned trials in all, those of earlier calls and other workers included.
-        study: the study's file; a search that was stopped goes on from it.
+        search: what to search for how long.
         seed: of the sampler.
-        start: what all trials have in common: epochs, patience, hidden width, arguments that are not searched.
-        known: settings that are tried first, where the search space has them.
         finished: called with the number of trials and the best score after each.
 
     Returns:
         The best configuration and its validation score.
     """
-    base = start or Config(model, epochs=500, patience=100)
-    study.parent.mkdir(parents=True, exist_ok=True)
+    base = search.start or Config(model, epochs=500, patience=100)
+    search.study.parent.mkdir(parents=True, exist_ok=True)
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     # A journal file is what Optuna offers for several processes without a database server.
-    storage = optuna.storages.JournalStorage(JournalFileBackend(str(study)))
-    name = f"{model} on {dataset.name}, {splits} {protocol} splits, {base.epochs} epochs"
-    search = optuna.create_study(
+    storage = optuna.storages.JournalStorage(JournalFileBackend(str(search.study)))
+    name = f"{model} on {dataset.name}, {search.splits} {search.protocol} splits, {base.epochs} epochs"
+    study = optuna.create_study(
         study_name=name,
         storage=storage,
         direction="maximize",
@@ -96,13 +113,13 @@ def tune(
         pruner=optuna.pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=50, interval_steps=10),
     )
 
-    if known is not None and not search.trials:
-        search.enqueue_trial(_as_parameters(known))
+    if search.known is not None and not study.trials:
+        study.enqueue_trial(_as_parameters(search.known))
 
     def objective(trial: optuna.Trial) -> float:
         config = suggested(trial, model, base)
         scores: list[float] = []
-        for number in range(splits):
+        for number in range(search.splits):
 
             def report(progress: Progress, number: int = number) -> None:
                 step = number * base.epochs + progress.epoch
@@ -111,7 +128,7 @@ def tune(
                     raise optuna.TrialPruned
 
             try:
-                split = make_split(dataset, protocol, number)
+                split = make_split(dataset, search.protocol, number)
                 scores.append(fit(config, dataset, split, number, report=report).val_score)
             except (OverflowError, ValueError) as error:  # diverged: at first or later, numbers are not finite
                 raise optuna.TrialPruned(str(error)) from error
@@ -119,14 +136,14 @@ def tune(
         return float(np.mean(scores))
 
     done = (optuna.trial.TrialState.COMPLETE, optuna.trial.TrialState.PRUNED)
-    while len(search.get_trials(deepcopy=False, states=done)) < trials:
-        search.optimize(objective, n_trials=1)
-        complete = search.get_trials(deepcopy=False, states=(optuna.trial.TrialState.COMPLETE,))
+    while len(study.get_trials(deepcopy=False, states=done)) < search.trials:
+        study.optimize(objective, n_trials=1)
+        complete = study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.COMPLETE,))
         if finished is not None and complete:
-            finished(len(search.get_trials(deepcopy=False, states=done)), search.best_value)
-    if not search.get_trials(deepcopy=False, states=(optuna.trial.TrialState.COMPLETE,)):
-        raise ValueError(f"none of {trials} trials was finished; allow more of them")
-    return Config.from_dict(search.best_trial.user_attrs["config"]), float(search.best_value)
+            finished(len(study.get_trials(deepcopy=False, states=done)), study.best_value)
+    if not study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.COMPLETE,)):
+        raise ValueError(f"none of {search.trials} trials was finished; allow more of them")
+    return Config.from_dict(study.best_trial.user_attrs["config"]), float(study.best_value)
 
 
 def _as_parameters(config: Config) -> dict[str, Any]:

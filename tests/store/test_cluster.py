@@ -1,0 +1,80 @@
+"""Work on a Ray cluster: the same store and the same results as on one machine, also when a machine is lost."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import random_graph
+from test_store import assert_same_store
+
+from polybasis import cluster, native
+from polybasis.store import GraphFolder, NodeData, precompute, write_graph_folder
+from polybasis.train.config import Config
+from polybasis.train.runs import Run, run_splits
+
+ray = pytest.importorskip("ray", reason="Ray is not installed")
+if native.kernels() is None:
+    pytest.skip("polybasis was built without its native kernels", allow_module_level=True)
+
+MEMORY = 720 << 20  # room for few channels at a time, so that there are many blocks
+
+
+@pytest.fixture
+def two_machines() -> Iterator[Any]:
+    """A cluster of two, simulated on this machine."""
+    from ray.cluster_utils import Cluster
+
+    numbers = {"num_cpus": 1, "memory": 4 << 30, "object_store_memory": 80 << 20}
+    simulated = Cluster(initialize_head=True, head_node_args={**numbers, "include_dashboard": False})
+    simulated.worker = simulated.add_node(**numbers)
+    yield simulated
+    ray.shutdown()
+    simulated.shutdown()
+
+
+def graph(tmp_path: Path) -> GraphFolder:
+    nodes, channels = 700_000, 60
+    x = np.random.default_rng(0).standard_normal((nodes, channels)).astype(np.float16)
+    y = np.where(np.arange(nodes) % 50 == 0, 1, -1)
+    return write_graph_folder(tmp_path / "graph", random_graph(nodes, 3 * nodes), NodeData(x, y))
+
+
+def test_a_lost_machine_changes_nothing(two_machines: Any, tmp_path: Path) -> None:
+    on_disk = graph(tmp_path)
+    precompute(on_disk, tmp_path / "alone", 4, memory=MEMORY, threads=1)
+    lost = []
+
+    def lose_one() -> None:
+        while not list((tmp_path / "together").glob("block-*.json")):
+            time.sleep(0.01)
+        two_machines.remove_node(two_machines.worker, allow_graceful=False)
+        lost.append(len(list((tmp_path / "together").glob("block-*.json"))))
+
+    thread = threading.Thread(target=lose_one)
+    thread.start()
+    store = precompute(on_disk, tmp_path / "together", 4, memory=MEMORY, threads=1, cluster=two_machines.address)
+    thread.join()
+    blocks = -(-60 // 8)
+    assert 0 < lost[0] < blocks, "the machine was lost in the middle"
+    store.verify()
+    assert_same_store(tmp_path / "alone", tmp_path / "together")
+
+
+def test_runs_on_a_cluster_are_the_runs_of_one_machine(two_machines: Any, tmp_path: Path) -> None:
+    runs = [Run(Config("gpr-gnn", hidden=8, epochs=5), "csbm", "per-class", split, split) for split in range(3)]
+    alone = run_splits(runs, tmp_path / "alone.jsonl")
+    together = run_splits(runs, tmp_path / "together.jsonl", cluster=two_machines.address)
+    for one, other in zip(alone, together, strict=True):
+        assert one["key"] == other["key"]
+        assert one["test_accuracy"] == other["test_accuracy"]
+
+
+def test_a_cluster_that_is_not_there_is_named() -> None:
+    with pytest.raises(ConnectionError, match=r"no Ray cluster at 127\.0\.0\.1:1"):
+        list(cluster.spread(int, [("1",)], address="127.0.0.1:1"))

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from polybasis.experiments import filter_results, node_classification, paper
+from polybasis.experiments.comparison import compared
 from polybasis.train.config import Config, stored_config
 
 RESULTS = Path(__file__).parents[2] / "results"
@@ -59,7 +60,7 @@ def test_verdicts() -> None:
         result = {"model": "mlp", "dataset": "chameleon", "settings": "tuned", "epochs": 1, "seconds": 1.0}
         result |= {"protocol": "per-class", "config": {}}
         results = [{**result, "test_accuracy": accuracy / 100, "val_accuracy": 0.5}] * 2
-        return node_classification.compared(results)[0]["verdict"]
+        return compared(results, "node-classification", ("mlp",), ("chameleon",))[0]["verdict"]
 
     assert verdict(mean + 0.1) == "above"
     assert verdict(mean - interval + 0.01) == "within"
@@ -69,7 +70,7 @@ def test_verdicts() -> None:
 def test_runs_of_different_settings_are_not_averaged() -> None:
     result = {"model": "mlp", "dataset": "cora", "settings": "tuned", "epochs": 1, "seconds": 1.0, "val_accuracy": 0.5}
     result |= {"protocol": "per-class", "test_accuracy": 0.5}
-    rows = node_classification.compared([{**result, "config": {"epochs": n}} for n in (1, 2)])
+    rows = compared([{**result, "config": {"epochs": n}} for n in (1, 2)], "node-classification", ("mlp",), ("cora",))
     assert [row["splits"] for row in rows] == [1, 1]
 
 

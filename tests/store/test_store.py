@@ -22,6 +22,7 @@ from polybasis.store import (
     GraphFolder,
     NodeData,
     build_graph_folder,
+    make_synthetic,
     open_store,
     plan_precompute,
     precompute,
@@ -247,3 +248,46 @@ def test_an_unwritable_folder_is_named(tmp_path: Path) -> None:
             precompute(on_disk, tmp_path / "store", 3, memory=MEMORY)
     finally:
         tmp_path.chmod(0o700)
+
+
+def test_memory_stays_within_the_limit(tmp_path: Path) -> None:
+    """Three limits, each in a fresh process that reports the most it had resident."""
+    make_synthetic(tmp_path / "graph", 1_500_000, 4_000_000, 48, labelled=0.02)
+    for limit in (720 << 20, 900 << 20, 1400 << 20):
+        out = tmp_path / f"store-{limit}"
+        run = [sys.executable, "-m", "polybasis", "precompute", tmp_path / "graph", "--out", out, "--K", "3",
+               "--memory", f"{limit >> 20}MiB"]  # fmt: skip
+        subprocess.run(list(map(str, run)), check=True, capture_output=True)
+        lines = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
+        assert max(line["peak_memory"] for line in lines) <= 1.1 * limit
+    widths = {
+        json.loads((tmp_path / f"store-{n << 20}" / "store.json").read_text())["blocks"][0] for n in (720, 900, 1400)
+    }
+    assert len(widths) == 3, "the limits are different ones"
+
+
+@pytest.mark.parametrize("moment", ["block", "join"])
+def test_a_full_disk_loses_nothing_that_was_finished(moment: str, tmp_path: Path) -> None:
+    """A limit on the size of files stands for a disk without room: the system refuses the next byte."""
+    _, on_disk = folder(tmp_path, nodes=3000)
+    precompute(on_disk, tmp_path / "whole", 5, memory=MEMORY)
+    rows = len(open_store(tmp_path / "whole"))
+    room = rows * 6 * (63 if moment == "block" else 69) * 4  # too little for 64 channels, or for all 70 together
+    script = """
+        import resource, sys
+        resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), int(sys.argv[1])))
+        sys.argv = ["polybasis", *sys.argv[2:]]
+        from polybasis.cli import main
+        main()
+    """
+    out = tmp_path / "out"
+    run = [sys.executable, "-c", textwrap.dedent(script), room, "precompute", on_disk.path, "--out", out, "--K", 5]
+    done = subprocess.run(list(map(str, run)), capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert len([line for line in done.stderr.splitlines() if line.startswith("polybasis:")]) == 1
+    assert "Traceback" not in done.stderr
+    finished = sorted(path.name for path in out.glob("block-*.json"))
+    assert finished == ([] if moment == "block" else ["block-0000.json", "block-0001.json"])
+    assert not list(out.glob(".*")), "what was begun is taken away"
+    precompute(on_disk, out, 5, memory=8 << 30)
+    assert_same_store(tmp_path / "whole", out)

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from polybasis.store.precompute import Report as BlockReport
 from polybasis.train.fitting import Progress as Epoch
 from polybasis.train.fitting import Report
 from polybasis.train.runs import Result, summarised
@@ -52,6 +53,23 @@ def say_result(result: Result) -> None:
         f"{result['val_accuracy']:.4f}, test {result['test_accuracy']:.4f}, {result['epochs']} epochs, "
         f"{result['seconds']:.1f} s"
     )
+
+
+@contextmanager
+def precompute_bar() -> Iterator[BlockReport | None]:
+    """A bar with the block of channels and the time left; nothing where standard error is no terminal."""
+    if not console.is_terminal:
+        yield None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("precompute", total=None)
+
+        def report(block: int, blocks: int, step: int, steps: int) -> None:
+            said = f"block {block + 1} of {blocks}"
+            bar.update(task, description=said, completed=block * steps + step, total=blocks * steps)
+
+        yield report
 
 
 @contextmanager

@@ -10,10 +10,9 @@ from typing import Annotated
 import numpy as np
 import torch
 import typer
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from polybasis import native
-from polybasis.cli.display import console
+from polybasis.cli.display import console, precompute_bar
 from polybasis.cli.options import AsJson, DataRoot, Ray, as_bytes
 from polybasis.store.graph_folder import GraphFolder
 from polybasis.store.precompute import Keep, Plan, kept_rows, plan_precompute
@@ -62,13 +61,7 @@ def precompute(
     if dry_run:
         return
     start = time.monotonic()
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("precompute", total=len(plan.blocks) * (degree + 1))
-
-        def report(block: int, blocks: int, step: int, steps: int) -> None:
-            bar.update(task, description=f"block {block + 1} of {blocks}", completed=block * (steps + 1) + step)
-
+    with precompute_bar() as report:
         store = make_store(graph, out, degree, memory=limit, keep=rows, dtype=dtype, cluster=ray, report=report)
     if as_json:
         typer.echo(json.dumps({**said, "store": str(store.path), "seconds": round(time.monotonic() - start, 1)}))

@@ -10,12 +10,12 @@ from typing import Annotated
 import typer
 from matplotlib.figure import Figure
 
-from polybasis.cli.display import console, results_table, runs_bar
-from polybasis.cli.options import DataRoot, Ray
+from polybasis.cli.display import console, results_table, runs_bar, say_result, training_bar
+from polybasis.cli.options import DataRoot, Ray, as_bytes
 from polybasis.data.catalogue import data_root as data_root_of
 from polybasis.data.catalogue import load
 from polybasis.data.images import published_images, sample_photograph
-from polybasis.experiments import figures, filter_results, node_classification
+from polybasis.experiments import figures, filter_results, large, node_classification
 from polybasis.experiments.filter_learning import Problem, reduced
 from polybasis.report.figures import save
 from polybasis.train.config import Settings
@@ -66,6 +66,77 @@ def node_classification_(
     node_classification.write_readme(out)
     console.print(results_table(found))
     console.print(f"results in {out}; the table beside the paper's is in {out / 'README.md'}")
+
+
+def _large(
+    table: large.LargeTable,
+    models: str | None,
+    datasets: str | None,
+    seeds: int | None,
+    out: Path,
+    stores: Path,
+    memory: str,
+    ray: str | None,
+    data_root: str | None,
+) -> None:
+    def blocks(block: int, blocks: int, step: int, steps: int) -> None:
+        if step == steps:
+            console.print(f"block {block + 1} of {blocks} of the basis")
+
+    with training_bar(table.name) as report:
+        found = large.run_table(
+            table,
+            _names(models, table.models, "model"),
+            _names(datasets, table.datasets, "data set"),
+            out,
+            seeds=seeds or table.seeds,
+            stores=stores,
+            memory=as_bytes(memory),
+            root=data_root,
+            cluster=ray,
+            blocks=blocks,
+            report=report,
+            finished=say_result,
+        )
+    large.write_readme(table, out)
+    console.print(results_table(found))
+    console.print(f"results in {out}; the table beside the paper's is in {out / 'README.md'}")
+
+
+Models = Annotated[str | None, typer.Option(help="Models, with commas between; all of the table unless given.")]
+Datasets = Annotated[str | None, typer.Option(help="Data sets, with commas between; all of the table unless given.")]
+Stores = Annotated[Path, typer.Option(help="Folder of graphs and bases on disk.")]
+Memory = Annotated[str, typer.Option(help="Memory to stay within in making them.")]
+
+
+@app.command("large-heterophilous")
+def large_heterophilous(
+    models: Models = None,
+    datasets: Datasets = None,
+    splits: Annotated[int | None, typer.Option(help="Splits; five unless given.", min=1)] = None,
+    out: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("results/large-heterophilous"),
+    stores: Stores = Path("runs/stores"),
+    memory: Memory = "8GiB",
+    ray: Ray = None,
+    data_root: DataRoot = None,
+) -> None:
+    """Train on large heterophilous graphs, with FavardGNN and BernNet on pokec and wiki; goes on where it stopped."""
+    _large(large.HETEROPHILOUS, models, datasets, splits, out, stores, memory, ray, data_root)
+
+
+@app.command("large-citation")
+def large_citation(
+    models: Models = None,
+    datasets: Datasets = None,
+    seeds: Annotated[int | None, typer.Option(help="Seeds of the model on the given split; ten unless given.")] = None,
+    out: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("results/large-citation"),
+    stores: Stores = Path("runs/stores"),
+    memory: Memory = "20GiB",
+    ray: Ray = None,
+    data_root: DataRoot = None,
+) -> None:
+    """Train on ogbn-arxiv and ogbn-papers100M, with FavardGNN and BernNet; goes on where it stopped."""
+    _large(large.CITATION, models, datasets, seeds, out, stores, memory, ray, data_root)
 
 
 @app.command("filter-learning")

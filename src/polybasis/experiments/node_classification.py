@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from polybasis.data.catalogue import CATALOGUE
-from polybasis.experiments import paper
-from polybasis.experiments.markdown import markdown_table
+from polybasis.experiments.comparison import compared, sections
 from polybasis.files import write_atomically
 from polybasis.report.figures import draw_agreement, save
 from polybasis.train.config import Config, Settings, default_config, stored_config
-from polybasis.train.runs import Result, Run, read_results, run_splits, summarised
+from polybasis.train.runs import Result, Run, read_results, run_splits
 
 MODELS = (
     "mlp",
@@ -91,24 +89,10 @@ def done_already(runs: dict[str, list[Run]], folder: Path) -> int:
     return count
 
 
-def compared(results: list[Result]) -> list[dict[str, Any]]:
-    """Means over splits beside the paper's, one row for each model, data set and settings."""
-    reported = paper.table("node-classification")
-    rows = []
-    for row in summarised(results):
-        mean, interval = reported.get(row["model"], {}).get(row["dataset"], (None, None))
-        verdict = ""
-        if mean is not None:
-            verdict = "above" if row["mean"] > mean else "within" if row["mean"] >= mean - interval else "below"
-        rows.append({**row, "paper": mean, "paper_ci": interval, "verdict": verdict})
-    place = {name: i for i, name in enumerate((*DATASETS, *HONEST_DATASETS))}
-    return sorted(rows, key=lambda row: (place.get(row["dataset"], len(place)), MODELS.index(row["model"])))
-
-
 def write_readme(folder: Path) -> None:
     """The page over all results in a folder, and the picture of ours against the paper's."""
     results = [result for model in MODELS for result in read_results(folder / f"{model}.jsonl")]
-    rows = compared(results)
+    rows = compared(results, "node-classification", MODELS, (*DATASETS, *HONEST_DATASETS))
     parts = [
         "# Node classification",
         "",
@@ -117,26 +101,7 @@ def write_readme(folder: Path) -> None:
         "tolokers), mean and 95 % interval over the splits. Verdict: *above* the paper's mean, *within* its interval "
         "below it, or *below* that. Seconds are those of one run with one thread.",
     ]
-    for dataset in dict.fromkeys(row["dataset"] for row in rows):
-        lines = []
-        for row in (row for row in rows if row["dataset"] == dataset):
-            known = row["paper"] is not None
-            lines.append(
-                [
-                    row["model"],
-                    row["settings"],
-                    str(row["splits"]),
-                    f"{row['mean']:.2f} ± {row['ci95']:.2f}",
-                    f"{row['paper']:.2f} ± {row['paper_ci']:.2f}" if known else "",
-                    f"{row['mean'] - row['paper']:+.2f}" if known else "",
-                    row["verdict"],
-                    f"{row['val']:.2f}",
-                    f"{row['epochs']:.0f}",
-                    f"{row['seconds']:.1f}",
-                ]
-            )
-        header = ["model", "settings", "splits", "ours", "paper", "difference", "verdict", "validation", "epochs", "s"]
-        parts += ["", f"## {dataset}", "", markdown_table(header, lines)]
+    parts += sections(rows)
     hours = sum(result["seconds"] for result in results) / 3600
     parts += ["", f"{len(results)} runs, {hours:.2f} hours of training in all."]
     compared_rows = [row for row in rows if row["paper"] is not None]

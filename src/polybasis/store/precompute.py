@@ -256,9 +256,18 @@ def make_block(
         "threads": threads,
         "seconds": round(time.monotonic() - start, 2),
         "product_seconds": [round(seconds, 3) for seconds in products],
-        "peak_memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10,
+        "peak_memory": _peak_memory(),
     }
     append_line(folder / "log.jsonl", json.dumps(said))
+
+
+def _peak_memory() -> int:
+    """The most memory that this process has had resident, in bytes."""
+    status = Path("/proc/self/status")
+    if not status.exists():
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+    line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+    return int(line.split()[1]) << 10
 
 
 def _make_block(graph: Path, folder: Path, number: int, threads: int) -> None:

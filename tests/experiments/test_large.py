@@ -1,0 +1,101 @@
+"""The tables of large graphs on small files of the published formats."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.io
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "store"))
+from test_sources import papers100m
+
+import polybasis as pb
+from polybasis import native
+from polybasis.data.catalogue import CATALOGUE
+from polybasis.experiments import large
+from polybasis.experiments.large import CITATION, HETEROPHILOUS
+from polybasis.nn.models.scaled import FILTERS
+from polybasis.train.config import Config
+
+if native.kernels() is None:
+    pytest.skip("polybasis was built without its native kernels", allow_module_level=True)
+
+
+def quick(table: large.LargeTable, model: str, dataset: str) -> Config:
+    batch = 100 if table.on_store(model, dataset) else None
+    return Config(model, hidden=8, epochs=3, batch=batch)
+
+
+def pokec(root: Path) -> None:
+    data = pb.data.csbm(nodes=300, features=5)
+    folder = root / "linkx/pokec/raw"
+    folder.mkdir(parents=True)
+    low, high = data.graph.edge_index()
+    content = {"edge_index": np.stack([low, high]), "node_feat": np.asarray(data.x), "label": data.y.numpy()[None]}
+    scipy.io.savemat(folder / "pokec.mat", content)
+
+
+def test_pokec_on_a_store_and_on_the_graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(large, "config_for", quick)
+    pokec(tmp_path / "data")
+    models = ["mlp", "link", "bernnet", "favardgnn", "optbasisgnn"]
+    arguments = {"seeds": 2, "stores": tmp_path / "stores", "memory": 1 << 30, "root": str(tmp_path / "data")}
+    found = large.run_table(HETEROPHILOUS, models, ["pokec"], tmp_path / "out", **arguments)  # type: ignore[arg-type]
+    assert len(found) == 10
+    assert [("batch" in run["config"]) for run in found[::2]] == [False, False, True, True, True]
+    again = large.run_table(HETEROPHILOUS, models, ["pokec"], tmp_path / "out", **arguments)  # type: ignore[arg-type]
+    assert again == found
+    large.write_readme(HETEROPHILOUS, tmp_path / "out")
+    page = (tmp_path / "out" / "README.md").read_text()
+    assert "| optbasisgnn | default | 2 |" in page
+    assert "82.83 ± 0.04" in page
+
+
+def test_papers100m_from_ogbs_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(large, "config_for", quick)
+    papers100m(tmp_path / "data/ogb/ogbn_papers100M", np.random.default_rng(0).integers(0, 400, (2000, 2)))
+    cells = CITATION.cells(list(CITATION.models), ["ogbn-papers100M"])
+    assert {model for model, _ in cells} == set(FILTERS) & set(CITATION.models)
+    found = large.run_table(
+        CITATION, [model for model, _ in cells], ["ogbn-papers100M"], tmp_path / "out", seeds=1,
+        stores=tmp_path / "stores", memory=1 << 30, root=str(tmp_path / "data"),
+    )  # fmt: skip
+    assert {run["protocol"] for run in found} == {"fixed"}
+    assert len(found) == len(cells)
+
+
+def test_a_facebook_network_in_penn94s_format(data_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not (data_root / "linkx/johnshopkins55").is_dir():
+        pytest.skip("linkx/johnshopkins55 is not in the data folder")
+    shutil.copytree(data_root / "linkx/johnshopkins55", tmp_path / "linkx/johnshopkins55")
+    monkeypatch.setattr(large, "config_for", quick)
+    monkeypatch.setitem(CATALOGUE, "penn94", CATALOGUE["johnshopkins55"])
+    found = large.run_table(
+        HETEROPHILOUS, ["optbasisgnn", "favardgnn"], ["penn94"], tmp_path / "out", seeds=1,
+        stores=tmp_path / "stores", memory=1 << 30, root=str(tmp_path),
+    )  # fmt: skip
+    assert [run["model"] for run in found] == ["optbasisgnn", "favardgnn"]
+
+
+def test_missing_files_are_named_before_anything_runs(tmp_path: Path) -> None:
+    for table in (HETEROPHILOUS, CITATION):
+        for dataset in table.datasets:
+            with pytest.raises(FileNotFoundError, match=f"{dataset} is not there: .*{CATALOGUE[dataset].files[0]}"):
+                large.run_table(
+                    table, list(table.models), [dataset], tmp_path / "out", seeds=1, stores=tmp_path / "stores",
+                    memory=1 << 30, root=str(tmp_path),
+                )  # fmt: skip
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_settings_are_published_ones_where_there_are_any() -> None:
+    assert large.config_for(CITATION, "chebnetii", "ogbn-papers100M").hidden == 2048
+    assert large.config_for(HETEROPHILOUS, "optbasisgnn", "penn94").settings == "published"
+    for table in (HETEROPHILOUS, CITATION):
+        for model, dataset in table.cells(list(table.models), list(table.datasets)):
+            config = large.config_for(table, model, dataset)
+            assert (config.batch is not None) == table.on_store(model, dataset)

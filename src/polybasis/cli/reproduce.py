@@ -15,9 +15,11 @@ from polybasis.cli.options import DataRoot, Ray, as_bytes
 from polybasis.data.catalogue import data_root as data_root_of
 from polybasis.data.catalogue import load
 from polybasis.data.images import published_images, sample_photograph
-from polybasis.experiments import figures, filter_results, large, node_classification
+from polybasis.experiments import figures, filter_results, large, node_classification, scale
 from polybasis.experiments.filter_learning import Problem, reduced
+from polybasis.nn.models.scaled import FILTERS
 from polybasis.report.figures import save
+from polybasis.store.graph_folder import GraphFolder
 from polybasis.train.config import Settings
 
 app = typer.Typer(no_args_is_help=True, help="Make the paper's tables and figures.")
@@ -137,6 +139,38 @@ def large_citation(
 ) -> None:
     """Train on ogbn-arxiv and ogbn-papers100M, with FavardGNN and BernNet; goes on where it stopped."""
     _large(large.CITATION, models, datasets, seeds, out, stores, memory, ray, data_root)
+
+
+@app.command("scale")
+def scale_(
+    datasets: Annotated[str | None, typer.Option(help="Data sets: cornell5, pubmed, tolokers unless given.")] = None,
+    models: Annotated[str | None, typer.Option(help="Models, with commas between; all scaled-up ones.")] = None,
+    splits: Annotated[int, typer.Option(help="Splits of each data set.", min=1)] = 2,
+    jobs: Annotated[int, typer.Option(help="Runs on graphs at a time.", min=1)] = 1,
+    out: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("results/scale"),
+    stores: Stores = Path("runs/stores"),
+    memory: Memory = "8GiB",
+    data_root: DataRoot = None,
+) -> None:
+    """Train models on one store and on the graph: what batches and fixed bases cost; goes on where it stopped."""
+    scale.compare(
+        _names(datasets, scale.DATASETS, "data set"), _names(models, tuple(FILTERS), "model"), out, splits=splits,
+        stores=stores, memory=as_bytes(memory), root=data_root, jobs=jobs, finished=say_result,
+    )  # fmt: skip
+    scale.write_readme(out)
+    console.print(f"results in {out}")
+
+
+@app.command("scale-size")
+def scale_size(
+    graph: Annotated[Path, typer.Argument(help="A graph folder.")],
+    store: Annotated[Path, typer.Argument(help="A store that was made of it.")],
+    out: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("results/scale"),
+) -> None:
+    """Write down how a store was made: time, memory, bytes, from its own log."""
+    row = scale.log_size(GraphFolder.open(graph), store, out)
+    scale.write_readme(out)
+    console.print(", ".join(f"{name} {number:,}" for name, number in row.items()))
 
 
 @app.command("filter-learning")

@@ -8,7 +8,7 @@ A finished store is a folder with
   2 validation, 3 test; the last two where the graph has them;
 - ``basis.json``, written last: gamma, sqrt_beta and rank of every channel, and checksums of the vectors.
 
-While it is made, every finished block of channels is there as ``block-0000.npy``, (rows, K+1, channels of the block),
+While it is made, every finished block of channels is there as ``block-0000.npy``, (K+1, rows, channels of the block),
 and counts when ``block-0000.json`` is beside it, with its numbers and its checksum. ``log.jsonl`` says how long each
 block took; nothing reads it.
 """
@@ -141,10 +141,10 @@ def open_store(path: str | Path, *, verify: bool = False) -> BasisStore:
     return store
 
 
-def checksums(vectors: NDArray[Any]) -> list[int]:
-    """Of every piece of rows."""
+def checksums(vectors: NDArray[Any], axis: int = 0) -> list[int]:
+    """Of every piece of rows, which stand on this axis."""
     found = []
-    for rows in pieces(len(vectors), CHECKED_ROWS):
-        found.append(crc32(vectors[rows]))
+    for rows in pieces(vectors.shape[axis], CHECKED_ROWS):
+        found.append(crc32(vectors[rows] if axis == 0 else vectors[:, rows]))
         let_go(vectors)
     return found

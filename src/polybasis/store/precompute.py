@@ -214,7 +214,7 @@ def make_block(
     target = folder / f".block-{number:04d}.{os.getpid()}.npy"
     products: list[float] = []
     try:
-        kept = create_array(target, about["dtype"], (len(rows), K + 1, width))
+        kept = create_array(target, about["dtype"], (K + 1, len(rows), width))
         u, norms = _first_vector(graph, channels)
         w = zeros(graph.nodes, width)
         gamma, sqrt_beta = np.zeros((K + 1, width)), np.zeros((K + 1, width))
@@ -222,7 +222,7 @@ def make_block(
         sqrt_beta[0], scale = norms, np.divide(1.0, norms, out=np.zeros(width), where=alive)
         beta, sums = np.zeros(width), np.zeros(width)
         for k in range(K + 1):
-            _keep(graph, u, scale, rows, kept, k)
+            _keep(graph, u, scale, rows, kept[k])
             if k < K:
                 begun = time.monotonic()
                 operator.product(u, scale, beta, w, sums, threads)
@@ -242,7 +242,7 @@ def make_block(
             "gamma": gamma.tolist(),
             "sqrt_beta": sqrt_beta.tolist(),
             "rank": (sqrt_beta > 0).sum(0).tolist(),
-            "crc32": checksums(kept),
+            "crc32": checksums(kept, axis=1),
         }
         del kept
         target.replace(block_file(folder, number, "npy"))
@@ -294,12 +294,12 @@ def _first_vector(graph: GraphFolder, channels: slice) -> tuple[NDArray[np.float
 
 def _keep(
     graph: GraphFolder, u: NDArray[np.float32], scale: NDArray[np.float64], rows: NDArray[np.int64],
-    kept: NDArray[Any], k: int,
+    kept: NDArray[Any],
 ) -> None:  # fmt: skip
-    """The kept rows of vector k, from the kernels' form."""
+    """The kept rows of a vector, from the kernels' form."""
     for places in pieces(len(rows), PIECE_NUMBERS // len(scale)):
         nodes = rows[places]
-        kept[places, k] = u[nodes] * scale * _root_degrees(graph, nodes)
+        kept[places] = u[nodes] * scale * _root_degrees(graph, nodes)
         let_go(kept)
     let_go(rows)
 
@@ -321,7 +321,7 @@ def _join(folder: Path, about: dict[str, Any]) -> None:
             numbers.append(json.loads(place.read_text()))
         except ValueError as error:
             raise ValueError(f"{place} is damaged ({error}); remove it and run precompute again") from error
-        blocks.append(open_array(block_file(folder, number, "npy"), (rows, K + 1, width)))
+        blocks.append(open_array(block_file(folder, number, "npy"), (K + 1, rows, width)))
     target = folder / ".vectors.npy"
     try:
         vectors = create_array(target, about["dtype"], (rows, K + 1, sum(widths)))
@@ -329,11 +329,11 @@ def _join(folder: Path, about: dict[str, Any]) -> None:
         for piece, here in enumerate(pieces(rows, CHECKED_ROWS)):
             first = 0
             for number, block in enumerate(blocks):
-                part = np.ascontiguousarray(block[here])
+                part = block[:, here]
                 if crc32(part) != numbers[number]["crc32"][piece]:
                     raise ValueError(f"{block_file(folder, number, 'npy')} is damaged: its checksum is another; remove "
                                      "it and run precompute again")  # fmt: skip
-                vectors[here, :, first : first + widths[number]] = part
+                vectors[here, :, first : first + widths[number]] = part.transpose(1, 0, 2)
                 first += widths[number]
                 let_go(block)
             found.append(crc32(vectors[here]))

@@ -1,0 +1,169 @@
+"""What precomputing costs at which size, and what models trained on a store are worth beside those on the graph."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+from polybasis.data.catalogue import CATALOGUE
+from polybasis.experiments.markdown import markdown_table
+from polybasis.files import append_line, write_atomically
+from polybasis.nn.models.scaled import FILTERS
+from polybasis.store.basis_store import open_store
+from polybasis.store.graph_folder import GraphFolder
+from polybasis.store.precompute import precompute
+from polybasis.store.sources import graph_of
+from polybasis.train.config import Config, default_config, stored_config
+from polybasis.train.runs import Result, Run, read_results, run_splits, summarised
+from polybasis.train.store_training import default_scaled_config, train_on_store
+
+SIZES, ON_GRAPH, ON_STORE = "sizes.jsonl", "on-graph.jsonl", "on-store.jsonl"
+DATASETS = ("cornell5", "pubmed", "tolokers")
+DEGREE = 10
+# Chosen by validation scores of optbasisgnn on one split; the same for all models.
+HIDDEN = {"cornell5": 64, "pubmed": 64, "tolokers": 256}
+BATCH = {"cornell5": 1000, "pubmed": 1000, "tolokers": 500}
+
+
+def log_size(graph: GraphFolder, store: Path, folder: Path) -> dict[str, Any]:
+    """Writes down how a store was made: sizes, seconds, memory, from its own log."""
+    opened = open_store(store)
+    blocks = [json.loads(line) for line in (store / "log.jsonl").read_text().splitlines()]
+    products = [(seconds, block["channels"]) for block in blocks for seconds in block["product_seconds"]]
+    row = {
+        "nodes": graph.nodes,
+        "nonzeros": graph.nonzeros,
+        "channels": opened.channels,
+        "K": opened.K,
+        "rows": len(opened),
+        "blocks": len({block["block"] for block in blocks}),
+        "threads": blocks[0]["threads"],
+        "seconds": round(sum(block["seconds"] for block in blocks), 1),
+        "product_seconds": round(mean(seconds for seconds, _ in products), 3),
+        "nanoseconds_per_nonzero_and_channel": round(
+            1e9 * sum(seconds for seconds, _ in products) / sum(width for _, width in products) / graph.nonzeros, 4
+        ),
+        "peak_memory": max(block["peak_memory"] for block in blocks),
+        "graph_bytes": _bytes(graph.path),
+        "store_bytes": _bytes(store),
+    }
+    append_line(folder / SIZES, json.dumps(row))
+    return row
+
+
+def _bytes(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.iterdir())
+
+
+def graph_config(model: str, dataset: str) -> Config:
+    """How a model is trained on the graph: as published, else the defaults, long enough to stop by itself."""
+    published = stored_config(model, dataset)
+    return published or replace(default_config(model), epochs=500, patience=100)
+
+
+def store_config(model: str, dataset: str) -> Config:
+    """How a model is trained on the store."""
+    config = default_scaled_config(model)
+    return replace(config, hidden=HIDDEN[dataset], batch=BATCH[dataset], lr={**config.lr, "linear": 0.003}, epochs=100)
+
+
+def compare(
+    datasets: list[str],
+    models: list[str],
+    folder: Path,
+    *,
+    splits: int,
+    stores: Path,
+    memory: int,
+    root: str | None,
+    jobs: int,
+    finished: Callable[[Result], None] | None = None,
+) -> None:
+    """Trains models on a store and on the graph, on the same splits; what is done is not run again."""
+    for dataset in datasets:
+        graph = graph_of(dataset, stores, root, memory)
+        store = precompute(graph, stores / f"{dataset}.store", DEGREE, memory=memory, keep="all")
+        protocol = CATALOGUE[dataset].protocol
+        for model in models:
+            train_on_store(
+                store_config(model, dataset), store, protocol=protocol, seeds=range(splits), results=folder / ON_STORE,
+                finished=finished,
+            )  # fmt: skip
+        runs = [
+            Run(graph_config(model, dataset), dataset, protocol, split, split)
+            for model in models
+            for split in range(splits)
+        ]
+        run_splits(runs, folder / ON_GRAPH, root=root, jobs=jobs, finished=finished)
+
+
+def write_readme(folder: Path) -> None:
+    """The page over all results in a folder."""
+    sizes = (
+        [json.loads(line) for line in (folder / SIZES).read_text().splitlines()] if (folder / SIZES).exists() else []
+    )
+    parts = [
+        "# Graphs larger than memory",
+        "",
+        "Made by `polybasis reproduce scale` and `polybasis reproduce scale-size` from the JSON lines in this folder; "
+        "[the page on stores](../../docs/stores.md) says how it works.",
+        "",
+        "## Precomputing",
+        "",
+        "Synthetic graphs with a power law of degrees and neighbours in random places. A product is one with the "
+        "graph, of one block of channels; nanoseconds are those per nonzero and channel.",
+        "",
+    ]
+    lines = [
+        [
+            f"{row['nodes']:,}",
+            f"{row['nonzeros']:,}",
+            str(row["channels"]),
+            str(row["K"]),
+            str(row["blocks"]),
+            f"{row['seconds'] / 60:.1f} min",
+            f"{row['product_seconds']:.2f} s",
+            f"{row['nanoseconds_per_nonzero_and_channel']:.3f}",
+            f"{row['peak_memory'] / 2**30:.2f} GiB",
+            f"{row['graph_bytes'] / 2**30:.1f} GiB",
+            f"{row['rows']:,}",
+            f"{row['store_bytes'] / 2**30:.2f} GiB",
+        ]
+        for row in sorted(sizes, key=lambda row: row["nonzeros"])
+    ]
+    header = ["nodes", "nonzeros", "channels", "K", "blocks", "time", "a product", "ns", "peak memory", "graph"]
+    parts.append(markdown_table([*header, "rows kept", "store"], lines))
+    parts += [
+        "",
+        "## Trained on a store and on the graph",
+        "",
+        f"One store of degree {DEGREE} for all models; test scores in percent (ROC AUC on tolokers), the same splits.",
+    ]
+    ours = {(row["model"], row["dataset"]): row for row in summarised(read_results(folder / ON_STORE))}
+    graph = {(row["model"], row["dataset"]): row for row in summarised(read_results(folder / ON_GRAPH))}
+    for dataset in DATASETS:
+        lines = []
+        for model in FILTERS:
+            if (model, dataset) not in ours or (model, dataset) not in graph:
+                continue
+            one, other = ours[model, dataset], graph[model, dataset]
+            lines.append(
+                [
+                    model,
+                    str(one["splits"]),
+                    f"{one['mean']:.2f}",
+                    f"{other['mean']:.2f}",
+                    f"{one['mean'] - other['mean']:+.2f}",
+                    f"{one['val']:.2f}",
+                    f"{other['val']:.2f}",
+                    f"{one['seconds']:.0f}",
+                    f"{other['seconds']:.0f}",
+                ]
+            )
+        header = ["model", "splits", "store", "graph", "difference", "validation, store", "graph", "s, store", "graph"]
+        parts += ["", f"### {dataset}", "", markdown_table(header, lines)]
+    write_atomically(folder / "README.md", ("\n".join(parts) + "\n").encode())

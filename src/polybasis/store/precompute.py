@@ -126,8 +126,9 @@ def precompute(
         if cluster is None:
             for left in folder.glob(".block-*"):  # of a run that was killed
                 left.unlink()
+            vectors = TwoVectors(graph.nodes)
             for number in missing:
-                make_block(graph, folder, number, threads, report)
+                make_block(graph, folder, number, threads, report, vectors)
         else:
             threads = threads or torch.get_num_threads()
             jobs = [(graph.path.absolute(), folder.absolute(), number, threads) for number in missing]
@@ -198,8 +199,27 @@ def _finished(folder: Path, number: int) -> bool:
     return block_file(folder, number, "json").exists() and block_file(folder, number, "npy").exists()
 
 
+class TwoVectors:
+    """Memory for two vectors, used by block after block: at full size it takes the system a minute to hand it out."""
+
+    def __init__(self, nodes: int) -> None:
+        self.nodes = nodes
+        self._memory = [zeros(0, 1), zeros(0, 1)]
+
+    def of_width(self, width: int) -> list[NDArray[np.float32]]:
+        """Two arrays (nodes, width) with any numbers in them."""
+        if self._memory[0].size < self.nodes * width:
+            self._memory = [zeros(self.nodes, width) for _ in range(2)]
+        return [memory.reshape(-1)[: self.nodes * width].reshape(self.nodes, width) for memory in self._memory]
+
+
 def make_block(
-    graph: GraphFolder, folder: Path, number: int, threads: int | None = None, report: Report | None = None
+    graph: GraphFolder,
+    folder: Path,
+    number: int,
+    threads: int | None = None,
+    report: Report | None = None,
+    memory: TwoVectors | None = None,
 ) -> None:
     """Makes one block of a store that has been begun: two vectors in memory, the kept rows into its file."""
     start = time.monotonic()
@@ -215,8 +235,8 @@ def make_block(
     products: list[float] = []
     try:
         kept = create_array(target, about["dtype"], (K + 1, len(rows), width))
-        u, norms = _first_vector(graph, channels)
-        w = zeros(graph.nodes, width)
+        u, w = (memory or TwoVectors(graph.nodes)).of_width(width)
+        norms = _first_vector(graph, channels, u)
         gamma, sqrt_beta = np.zeros((K + 1, width)), np.zeros((K + 1, width))
         alive = norms > 0
         sqrt_beta[0], scale = norms, np.divide(1.0, norms, out=np.zeros(width), where=alive)
@@ -236,7 +256,6 @@ def make_block(
                 u, w = w, u
             if report is not None:
                 report(number, len(about["blocks"]), k + 1, K + 1)
-        del u, w
         kept.flush()
         numbers = {
             "gamma": gamma.tolist(),
@@ -275,11 +294,11 @@ def _make_block(graph: Path, folder: Path, number: int, threads: int) -> None:
     make_block(GraphFolder.open(graph), folder, number, threads)
 
 
-def _first_vector(graph: GraphFolder, channels: slice) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
-    """The signals in the kernels' form, divided by the roots of the degrees, and their lengths."""
+def _first_vector(graph: GraphFolder, channels: slice, u: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Writes the signals in the kernels' form, divided by the roots of the degrees; returns their lengths."""
     assert graph.x is not None
     width = channels.stop - channels.start
-    u, squares = zeros(graph.nodes, width), np.zeros(width)
+    squares = np.zeros(width)
     for rows in pieces(graph.nodes, PIECE_NUMBERS // width):
         piece = np.asarray(graph.x[rows, channels], dtype=np.float64)
         if not np.isfinite(piece).all():
@@ -289,7 +308,8 @@ def _first_vector(graph: GraphFolder, channels: slice) -> tuple[NDArray[np.float
         squares += np.square(piece).sum(0)
         u[rows] = piece / _root_degrees(graph, np.arange(rows.start, rows.stop))
         let_go(graph.x)
-    return u, np.sqrt(squares)
+    lengths: NDArray[np.float64] = np.sqrt(squares)
+    return lengths
 
 
 def _keep(

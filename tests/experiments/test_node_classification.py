@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from polybasis.experiments import filter_results, node_classification, paper
+from polybasis.experiments import filter_results, node_classification, paper, scale
 from polybasis.experiments.comparison import compared
 from polybasis.train.config import Config, stored_config
 
@@ -80,12 +80,18 @@ def test_given_splits_are_used_once() -> None:
     assert sum(run.dataset == "texas" for run in runs) == 20
 
 
-@pytest.mark.parametrize("name", ["node-classification", "filter-learning"])
+WRITERS = {
+    "node-classification": node_classification.write_readme,
+    "filter-learning": filter_results.write_readme,
+    "scale": scale.write_readme,
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
 def test_the_committed_page_is_made_of_the_committed_lines(name: str, tmp_path: Path) -> None:
     for lines in (RESULTS / name).glob("*.jsonl"):
         shutil.copy(lines, tmp_path)
-    write = node_classification.write_readme if name == "node-classification" else filter_results.write_readme
-    write(tmp_path)
+    WRITERS[name](tmp_path)
     assert (tmp_path / "README.md").read_text() == (RESULTS / name / "README.md").read_text()
 
 

@@ -1,0 +1,47 @@
+"""Sizes and comparisons are written down as they were measured."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from polybasis import native
+from polybasis.experiments import scale
+from polybasis.store import make_synthetic, precompute
+from polybasis.train.config import Config
+
+if native.kernels() is None:
+    pytest.skip("polybasis was built without its native kernels", allow_module_level=True)
+
+
+def test_sizes_come_from_the_log(tmp_path: Path) -> None:
+    graph = make_synthetic(tmp_path / "graph", 3000, 9000, 70, labelled=0.1)
+    store = precompute(graph, tmp_path / "store", 4)
+    row = scale.log_size(graph, store.path, tmp_path / "out")
+    log = [json.loads(line) for line in (store.path / "log.jsonl").read_text().splitlines()]
+    assert row["blocks"] == len(log) == 2
+    assert row["nonzeros"] == graph.nonzeros
+    assert row["peak_memory"] == max(line["peak_memory"] for line in log)
+    assert sum(len(line["product_seconds"]) for line in log) == 8
+    scale.write_readme(tmp_path / "out")
+    page = (tmp_path / "out" / "README.md").read_text()
+    assert f"| {graph.nodes:,} | {graph.nonzeros:,} | 70 | 4 | 2 |" in page
+
+
+def test_a_model_on_the_store_stands_beside_the_one_on_the_graph(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scale, "DATASETS", ("csbm",))
+    monkeypatch.setattr(scale, "graph_config", lambda model, dataset: Config(model, hidden=8, epochs=4))
+    monkeypatch.setattr(scale, "store_config", lambda model, dataset: Config(model, hidden=8, epochs=4, batch=200))
+    said: list[dict[str, object]] = []
+    arguments = {"splits": 2, "stores": tmp_path, "memory": 1 << 30, "root": None, "jobs": 1, "finished": said.append}
+    for _ in range(2):
+        scale.compare(["csbm"], ["bernnet", "favardgnn"], tmp_path / "out", **arguments)  # type: ignore[arg-type]
+    assert len(said) == 8, "what is done is not run again"
+    scale.write_readme(tmp_path / "out")
+    page = (tmp_path / "out" / "README.md").read_text()
+    assert "### csbm" in page
+    assert "| favardgnn | 2 |" in page

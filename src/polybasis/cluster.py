@@ -44,14 +44,30 @@ def spread(
             _knock(address)
         ray.init(None if address == "auto" else address, log_to_driver=False, logging_level=logging.ERROR)
     try:
+        machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]
+        if not any(m.get("CPU", 0) >= processors and m.get("memory", 0) >= (memory or 0) for m in machines):
+            raise ValueError(
+                f"no machine of the cluster has {processors} processors and {(memory or 0) / 2**30:.2f} GiB: "
+                "ask for less, or add one"
+            )
         task = ray.remote(function).options(num_cpus=processors, memory=memory, max_retries=5)
         waiting = {task.remote(*job): number for number, job in enumerate(jobs)}
         while waiting:
             (ended, *_), _ = ray.wait(list(waiting), num_returns=1)
-            yield waiting.pop(ended), partial(ray.get, ended)
+            yield waiting.pop(ended), partial(_result, ray, ended)
     finally:
         if own:
             ray.shutdown()
+
+
+def _result(ray: Any, reference: Any) -> Any:
+    """A task's result; what it raised is raised as it was, without Ray's account of it."""
+    try:
+        return ray.get(reference)
+    except ray.exceptions.RayTaskError as error:
+        raise error.cause from None
+    except ray.exceptions.RayError as error:
+        raise ConnectionError(f"the cluster lost a task for good: {str(error).splitlines()[0]}") from error
 
 
 def _knock(address: str) -> None:

@@ -49,7 +49,6 @@ def test_pokec_on_a_store_and_on_the_graph(tmp_path: Path, monkeypatch: pytest.M
     assert [("batch" in run["config"]) for run in found[::2]] == [False, False, True, True, True]
     again = large.run_table(HETEROPHILOUS, models, ["pokec"], tmp_path / "out", **arguments)  # type: ignore[arg-type]
     assert again == found
-    large.write_readme(HETEROPHILOUS, tmp_path / "out")
     page = (tmp_path / "out" / "README.md").read_text()
     assert "| optbasisgnn | default | 2 |" in page
     assert "82.83 ± 0.04" in page
@@ -90,6 +89,10 @@ def test_missing_files_are_named_before_anything_runs(tmp_path: Path) -> None:
                     memory=1 << 30, root=str(tmp_path),
                 )  # fmt: skip
     assert list(tmp_path.iterdir()) == []
+    with pytest.raises(ValueError, match="too large to train gcn on"):
+        large.run_table(
+            CITATION, ["gcn"], ["ogbn-papers100M"], tmp_path / "out", seeds=1, stores=tmp_path, memory=1, root=None
+        )
 
 
 def test_settings_are_published_ones_where_there_are_any() -> None:

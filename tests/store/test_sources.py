@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ import torch
 
 import polybasis as pb
 from polybasis.store import GraphFolder, NodeData, build_graph_folder, write_dataset
-from polybasis.store import graph_folder as module
+from polybasis.store.arrays import file_crc32
 from polybasis.store.sources import NpzArray, build_papers100m, edge_stream, graph_of
 
 NODES = 400
@@ -101,8 +102,6 @@ def test_a_data_set_keeps_its_splits(tmp_path: Path) -> None:
     masks = [torch.rand(200) < 0.3 for _ in range(3)]
     masks[1] &= ~masks[0]
     masks[2] &= ~masks[0] & ~masks[1]
-    from dataclasses import replace
-
     folder = write_dataset(tmp_path / "graph", replace(data, fixed_splits=[tuple(masks)]))  # type: ignore[arg-type]
     assert folder.splits is not None
     for part, mask in enumerate(masks, 1):
@@ -117,7 +116,8 @@ def test_verify_finds_what_is_wrong(edges: np.ndarray, tmp_path: Path) -> None:
         indices = np.array(folder.indices)
         change(indices)  # type: ignore[operator]
         np.save(folder.path / "indices.npy", indices)
-        return GraphFolder.open(folder.path)
+        checksum = file_crc32(folder.path / "indices.npy")
+        return replace(GraphFolder.open(folder.path), checksums={"indices.npy": checksum})
 
     original = np.array(folder.indices)
 
@@ -134,16 +134,17 @@ def test_verify_finds_what_is_wrong(edges: np.ndarray, tmp_path: Path) -> None:
     for change, message in ((one_way, "not symmetric"), (swapped, "unordered"), (outside, "out of range")):
         with pytest.raises(ValueError, match=message):
             with_indices(change).verify()
+        with pytest.raises(ValueError, match=r"indices\.npy is damaged"):
+            GraphFolder.open(folder.path).verify()
         with_indices(lambda indices: indices.__setitem__(slice(None), original)).verify()
 
 
 def test_wrong_shapes_are_named(edges: np.ndarray, tmp_path: Path) -> None:
     for data, message in (
         (NodeData(x=np.zeros((3, 2))), r"x has shape \(3, 2\)"),
-        (NodeData(y=np.zeros(3, dtype=np.int64)), r"y has shape \(3,\)"),
+        (NodeData(y=np.zeros(3, dtype=np.int64)), r"y has int64 \(3,\)"),
         (NodeData(splits=np.zeros((1, 3), dtype=np.int8)), r"splits have shape \(1, 3\)"),
     ):
         with pytest.raises(ValueError, match=message):
             build_graph_folder(tmp_path / "graph", [edges], NODES, data=data)
     assert list(tmp_path.iterdir()) == []
-    assert module.VERSION == 1

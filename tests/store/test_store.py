@@ -22,6 +22,7 @@ from polybasis.store import (
     GraphFolder,
     NodeData,
     build_graph_folder,
+    graph_folder,
     make_synthetic,
     open_store,
     plan_precompute,
@@ -76,7 +77,7 @@ def test_synthetic_graphs_are_seeded_and_skewed(tmp_path: Path) -> None:
 def test_edges_out_of_range_or_memory_are_refused_and_leave_nothing(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"edge \(3, 9\) is outside of 0 \.\. 8"):
         build_graph_folder(tmp_path / "graph", [np.array([[0, 1], [3, 9]])], 9)
-    with pytest.raises(MemoryError, match="allow more"):
+    with pytest.raises(ValueError, match="allow more"):
         build_graph_folder(tmp_path / "graph", [np.random.default_rng(0).integers(0, 9, (500, 2))], 9, memory=100)
     assert list(tmp_path.iterdir()) == []
     build_graph_folder(tmp_path / "graph", [np.array([[0, 1]])], 2)
@@ -226,6 +227,72 @@ def test_indices_out_of_range_never_leave_the_arrays(tmp_path: Path) -> None:
         np.save(on_disk.path / "indices.npy", indices)
         with pytest.raises(ValueError, match="node out of range"):
             precompute(GraphFolder.open(on_disk.path), tmp_path / f"store{wrong}", 3, memory=MEMORY)
+
+
+def test_numbers_near_the_ends_of_float32_and_what_comes_after_them(tmp_path: Path) -> None:
+    """A block's memory serves the next one: nothing of it may stay."""
+    graph, _ = folder(tmp_path, channels=70)
+    x = np.random.default_rng(0).standard_normal((graph.num_nodes, 70)).astype(np.float32)
+    x[:, 1] *= 1e37
+    x[:, 2] *= 1e-36
+    on_disk = write_graph_folder(tmp_path / "far", graph, NodeData(x))
+    store = precompute(on_disk, tmp_path / "store", 5, memory=MEMORY, keep="all")
+    basis = pb.optimal_basis(graph, torch.from_numpy(x), 5)
+    assert torch.equal(store.rank, basis.rank)
+    torch.testing.assert_close(store.sqrt_beta, basis.sqrt_beta, atol=0, rtol=1e-4)
+    torch.testing.assert_close(
+        torch.from_numpy(store.vectors.copy()), basis.vectors.permute(1, 0, 2), atol=1e-4, rtol=0
+    )
+
+
+def test_ranks_are_those_of_the_engine(tmp_path: Path) -> None:
+    """A constant on a ring and a pure wave have few vectors; what comes after them is noise."""
+    ring = pb.Graph.from_edge_index(torch.stack([torch.arange(64), (torch.arange(64) + 1) % 64]))
+    wave = torch.cos(2 * torch.pi * 5 * torch.arange(64) / 64)
+    x = torch.stack([torch.ones(64), wave, torch.randn(64), torch.zeros(64)], dim=1)
+    on_disk = write_graph_folder(tmp_path / "ring", ring, NodeData(x.numpy()))
+    store = precompute(on_disk, tmp_path / "store", 6, memory=MEMORY, keep="all")
+    assert torch.equal(store.rank, pb.optimal_basis(ring, x, 6).rank)
+
+
+def test_a_store_is_never_taken_for_another_graphs(tmp_path: Path) -> None:
+    graph, on_disk = folder(tmp_path, channels=5)
+    precompute(on_disk, tmp_path / "store", 3, memory=MEMORY, keep="all")
+    assert on_disk.x is not None
+    assert on_disk.y is not None
+    x, y = np.array(on_disk.x), np.array(on_disk.y)
+    for number, data in enumerate((NodeData(np.roll(x, 1, axis=0), y), NodeData(x, np.roll(y, 1)), NodeData(x))):
+        other = write_graph_folder(tmp_path / f"other{number}", graph, data)
+        with pytest.raises(ValueError, match="of another graph"):
+            precompute(other, tmp_path / "store", 3, memory=MEMORY, keep="all")
+
+
+def test_a_store_that_was_hardly_begun_is_begun_again(tmp_path: Path) -> None:
+    _, on_disk = folder(tmp_path, channels=5)
+    precompute(on_disk, tmp_path / "whole", 3, memory=MEMORY)
+    begun = tmp_path / "begun"
+    begun.mkdir()
+    (begun / "rows.npy").write_bytes(b"cut")
+    (begun / ".store.json.xyz").write_text("{")
+    precompute(on_disk, begun, 3, memory=MEMORY)
+    assert_same_store(tmp_path / "whole", begun)
+
+
+def test_two_processes_do_not_make_one_store(tmp_path: Path) -> None:
+    _, on_disk = folder(tmp_path, channels=5)
+
+    def report(block: int, blocks: int, step: int, steps: int) -> None:
+        if step == 2:
+            with pytest.raises(ValueError, match="another process is making"):
+                precompute(on_disk, tmp_path / "store", 3, memory=MEMORY)
+            with (
+                pytest.raises(ValueError, match="another process is building"),
+                graph_folder._Building(tmp_path / "built"),
+                graph_folder._Building(tmp_path / "built"),
+            ):
+                pass
+
+    precompute(on_disk, tmp_path / "store", 3, memory=MEMORY, report=report).verify()
 
 
 def test_signals_that_are_not_finite_are_named(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from polybasis.store.precompute import Report as BlockReport
+from polybasis.store.blocks import Report as BlockReport
 from polybasis.train.fitting import Progress as Epoch
 from polybasis.train.fitting import Report
 from polybasis.train.runs import Result, summarised

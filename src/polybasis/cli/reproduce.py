@@ -100,7 +100,6 @@ def _large(
             report=report,
             finished=say_result,
         )
-    large.write_readme(table, out)
     console.print(results_table(found))
     console.print(f"results in {out}; the table beside the paper's is in {out / 'README.md'}")
 

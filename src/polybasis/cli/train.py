@@ -24,7 +24,7 @@ from polybasis.nn.models import MODELS
 from polybasis.store.basis_store import open_store
 from polybasis.train.config import Config, default_config, stored_config
 from polybasis.train.runs import Run, run_splits, summarised
-from polybasis.train.store_training import default_scaled_config, train_on_store
+from polybasis.train.store_training import scaled_config, train_on_store
 from polybasis.train.team import join_team
 from polybasis.train.tune import Search, search_named
 from polybasis.train.tune import tune as search
@@ -77,7 +77,7 @@ def train(
         raise ValueError("train wants --dataset NAME, or --edges FILE --labels FILE --out FOLDER, or --store FOLDER")
     if store is not None:
         scaled = _scaled_config(model, open_store(store).name, config, epochs, batch)
-        _train_store(scaled, store, protocol, range(seed, seed + splits), results, out, as_json)
+        _train_store(scaled, store, protocol, splits, seed, results, out, as_json)
         return
     settings = _config(model, dataset, config, epochs)
     if edges is not None:
@@ -100,26 +100,28 @@ def train(
 
 
 def _scaled_config(model: str | None, dataset: str, path: Path | None, epochs: int | None, batch: int | None) -> Config:
-    name = model or "optbasisgnn"
-    if path is not None:
-        chosen = _config(model, None, path, None)
-    else:
-        stored = stored_config(name, dataset)
-        chosen = stored if stored is not None and stored.batch is not None else default_scaled_config(name)
-    chosen = replace(chosen, batch=batch or chosen.batch or default_scaled_config(name).batch)
+    chosen = _config(model, None, path, None) if path is not None else scaled_config(model or "optbasisgnn", dataset)
+    chosen = replace(chosen, batch=batch or chosen.batch)
     return chosen if epochs is None else replace(chosen, epochs=epochs)
 
 
 def _train_store(
-    config: Config, place: Path, protocol: str | None, seeds: range, results: Path, out: Path | None, as_json: bool
+    config: Config,
+    place: Path,
+    protocol: str | None,
+    splits: int,
+    seed: int,
+    results: Path,
+    out: Path | None,
+    as_json: bool,
 ) -> None:
-    if out is not None and len(seeds) > 1:
+    if out is not None and splits > 1:
         raise ValueError("--out keeps one model: leave it out, or train on one split")
     team = join_team()
     with training_bar(f"{config.model} on {place}" if team.rank == 0 else None) as report:
         found = train_on_store(
-            config, open_store(place), protocol=protocol, seeds=seeds, results=results, team=team, out=out,
-            report=report, finished=say_result if team.rank == 0 else None,
+            config, open_store(place), protocol=protocol, splits=splits, results=results, seed=seed, team=team,
+            out=out, report=report, finished=say_result if team.rank == 0 else None,
         )  # fmt: skip
     if team.rank != 0:
         return

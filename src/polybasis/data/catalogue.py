@@ -44,10 +44,16 @@ def data_root(root: str | Path | None = None) -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "polybasis"
 
 
+def missing_files(name: str, root: str | Path | None = None) -> list[Path]:
+    """The raw files of a data set that are not there."""
+    entry = CATALOGUE[name]
+    places = [data_root(root) / entry.folder / file for file in entry.files]
+    return [place for place in places if not place.exists()]
+
+
 def present(name: str, root: str | Path | None = None) -> bool:
     """Whether a data set's raw files are there."""
-    entry = CATALOGUE[name]
-    return all((data_root(root) / entry.folder / file).exists() for file in entry.files)
+    return not missing_files(name, root)
 
 
 def load(name: str, root: str | Path | None = None) -> NodeDataset:

@@ -10,18 +10,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from polybasis.data.catalogue import CATALOGUE, data_root
+from polybasis.data.catalogue import CATALOGUE, missing_files
 from polybasis.experiments.comparison import compared, sections
 from polybasis.files import write_atomically
 from polybasis.nn.models.scaled import FILTERS
 from polybasis.store.basis_store import BasisStore
-from polybasis.store.precompute import Report as BlockReport
+from polybasis.store.blocks import Report as BlockReport
 from polybasis.store.precompute import precompute
 from polybasis.store.sources import graph_of
 from polybasis.train.config import Config, default_config, stored_config
 from polybasis.train.fitting import Report
 from polybasis.train.runs import Result, Run, read_results, run_splits
-from polybasis.train.store_training import default_scaled_config, train_on_store
+from polybasis.train.store_training import scaled_config, train_on_store
 
 DEGREE = 10  # of the stored bases
 
@@ -77,19 +77,11 @@ CITATION = LargeTable(
 )
 
 
-def missing_files(dataset: str, root: str | Path | None) -> list[Path]:
-    """The files of a data set that are not there."""
-    entry = CATALOGUE[dataset]
-    places = [data_root(root) / entry.folder / file for file in entry.files]
-    return [place for place in places if not place.exists()]
-
-
 def config_for(table: LargeTable, model: str, dataset: str) -> Config:
     """Published settings where there are any, else the defaults of the way it is trained."""
-    published = stored_config(model, dataset)
     if table.on_store(model, dataset):
-        return published if published is not None and published.batch is not None else default_scaled_config(model)
-    return published or default_config(model)
+        return scaled_config(model, dataset)
+    return stored_config(model, dataset) or default_config(model)
 
 
 def run_table(
@@ -107,7 +99,7 @@ def run_table(
     report: Report | None = None,
     finished: Callable[[Result], None] | None = None,
 ) -> list[Result]:
-    """Runs what is not done yet, and returns the results of all of it.
+    """Runs what is not done yet, writes the page, and returns the results of all of it.
 
     Args:
         table: which table.
@@ -122,31 +114,45 @@ def run_table(
 
     Raises:
         FileNotFoundError: before anything is run, with the files that are missing.
+        OverflowError: where trainings diverged, after all others have been done.
     """
+    cells = table.cells(models, datasets)
+    if not cells:
+        raise ValueError(f"{', '.join(datasets)}: too large to train {', '.join(models)} on; choose other models")
     for dataset in datasets:
         missing = missing_files(dataset, root)
-        if missing:
+        from_files = any(not table.on_store(model, name) for model, name in cells if name == dataset)
+        if missing and (from_files or not (stores / f"{dataset}.graph").exists()):
             raise FileNotFoundError(
                 f"{dataset} is not there: {' and '.join(map(str, missing))} is missing; get it from "
                 f"{CATALOGUE[dataset].source}, or choose other data sets with --datasets"
             )
-    found = []
+    found, diverged = [], []
     opened: dict[str, BasisStore] = {}
-    for model, dataset in table.cells(models, datasets):
+    for model, dataset in cells:
         config, results = config_for(table, model, dataset), folder / f"{model}.jsonl"
         if not table.on_store(model, dataset):
             protocol = CATALOGUE[dataset].protocol
             runs = [Run(config, dataset, protocol, seed, seed) for seed in range(seeds)]
-            found += run_splits(runs, results, root=root, report=report, finished=finished)
+            try:
+                found += run_splits(runs, results, root=root, report=report, finished=finished)
+            except OverflowError as error:
+                diverged.append(str(error))
             continue
         if dataset not in opened:
             graph = graph_of(dataset, stores, root, memory)
             place = stores / f"{dataset}.store"
             opened[dataset] = precompute(graph, place, DEGREE, memory=memory, cluster=cluster, report=blocks)
-        found += train_on_store(
-            config, opened[dataset], protocol=None, seeds=range(seeds), results=results, report=report,
-            finished=finished,
-        )  # fmt: skip
+        try:
+            found += train_on_store(
+                config, opened[dataset], protocol=CATALOGUE[dataset].protocol, splits=seeds, results=results,
+                report=report, finished=finished,
+            )  # fmt: skip
+        except OverflowError as error:
+            diverged.append(str(error))
+    write_readme(table, folder)
+    if diverged:
+        raise OverflowError(f"{len(diverged)} of {len(cells)} cells diverged, the first: {diverged[0]}")
     return found
 
 

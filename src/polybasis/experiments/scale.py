@@ -11,7 +11,7 @@ from typing import Any
 
 from polybasis.data.catalogue import CATALOGUE
 from polybasis.experiments.markdown import markdown_table
-from polybasis.files import append_line, write_atomically
+from polybasis.files import append_line, read_lines, write_atomically
 from polybasis.nn.models.scaled import FILTERS
 from polybasis.store.basis_store import open_store
 from polybasis.store.graph_folder import GraphFolder
@@ -32,7 +32,9 @@ BATCH = {"cornell5": 1000, "pubmed": 1000, "tolokers": 500}
 def log_size(graph: GraphFolder, store: Path, folder: Path) -> dict[str, Any]:
     """Writes down how a store was made: sizes, seconds, memory, from its own log."""
     opened = open_store(store)
-    blocks = [json.loads(line) for line in (store / "log.jsonl").read_text().splitlines()]
+    lines = read_lines(store / "log.jsonl")
+    blocks = list({line["block"]: line for line in lines if "block" in line}.values())
+    joined = [line for line in lines if "joined" in line][-1]
     products = [(seconds, block["channels"]) for block in blocks for seconds in block["product_seconds"]]
     row = {
         "nodes": graph.nodes,
@@ -40,14 +42,14 @@ def log_size(graph: GraphFolder, store: Path, folder: Path) -> dict[str, Any]:
         "channels": opened.channels,
         "K": opened.K,
         "rows": len(opened),
-        "blocks": len({block["block"] for block in blocks}),
+        "blocks": len(blocks),
         "threads": blocks[0]["threads"],
-        "seconds": round(sum(block["seconds"] for block in blocks), 1),
+        "seconds": round(sum(line["seconds"] for line in (*blocks, joined)), 1),
         "product_seconds": round(mean(seconds for seconds, _ in products), 3),
         "nanoseconds_per_nonzero_and_channel": round(
             1e9 * sum(seconds for seconds, _ in products) / sum(width for _, width in products) / graph.nonzeros, 4
         ),
-        "peak_memory": max(block["peak_memory"] for block in blocks),
+        "peak_memory": max(line["peak_memory"] for line in (*blocks, joined)),
         "graph_bytes": _bytes(graph.path),
         "store_bytes": _bytes(store),
     }
@@ -90,7 +92,7 @@ def compare(
         protocol = CATALOGUE[dataset].protocol
         for model in models:
             train_on_store(
-                store_config(model, dataset), store, protocol=protocol, seeds=range(splits), results=folder / ON_STORE,
+                store_config(model, dataset), store, protocol=protocol, splits=splits, results=folder / ON_STORE,
                 finished=finished,
             )  # fmt: skip
         runs = [
@@ -103,9 +105,7 @@ def compare(
 
 def write_readme(folder: Path) -> None:
     """The page over all results in a folder."""
-    sizes = (
-        [json.loads(line) for line in (folder / SIZES).read_text().splitlines()] if (folder / SIZES).exists() else []
-    )
+    sizes = {(row["nodes"], row["nonzeros"], row["channels"], row["K"]): row for row in read_lines(folder / SIZES)}
     parts = [
         "# Graphs larger than memory",
         "",
@@ -133,7 +133,7 @@ def write_readme(folder: Path) -> None:
             f"{row['rows']:,}",
             f"{row['store_bytes'] / 2**30:.2f} GiB",
         ]
-        for row in sorted(sizes, key=lambda row: row["nonzeros"])
+        for row in sorted(sizes.values(), key=lambda row: row["nonzeros"])
     ]
     header = ["nodes", "nonzeros", "channels", "K", "blocks", "time", "a product", "ns", "peak memory", "graph"]
     parts.append(markdown_table([*header, "rows kept", "store"], lines))

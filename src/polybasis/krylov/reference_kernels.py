@@ -11,6 +11,7 @@ from torch import Tensor
 
 from polybasis.graph import Graph
 from polybasis.krylov.kernels import Coefficients, Lanczos
+from polybasis.krylov.rank import rank_limit
 
 
 def _dot(u: Tensor, v: Tensor) -> Tensor:
@@ -38,22 +39,11 @@ class ReferenceKernels:
         gamma = peak.new_zeros(K + 1, channels)
         sqrt_beta = peak.new_zeros(K + 1, channels)
         rank = torch.zeros(channels, dtype=torch.int64, device=x.device)
-        # Where a basis ends: the same rule, with the same reasons, as `Tolerance` in native/optimal.cpp.
-        eps = torch.finfo(dtype).eps
-        faded = 3e-4 if dtype == torch.float32 else 1e-5
-
-        def limit(k: int) -> Tensor:
-            """What the residual after v_{k-1} has to exceed."""
-            before = sqrt_beta[1:k]
-            largest = before.amax(0) if k > 1 else torch.zeros_like(peak)
-            noise = 48 * eps * torch.where(before > 0, 0.8 * largest / before, 1).clamp(min=1).prod(0)
-            noise = torch.minimum(noise, (2 * eps ** (1 / 3) * largest).clamp(min=48 * eps))
-            return torch.maximum(noise, faded * largest)
 
         def append(k: int, w: Tensor) -> None:
             """v_k = w / |w| where w is more than noise, and 0 from there on."""
             norm = _dot(w, w).sqrt()
-            alive = norm > (limit(k) if k > 0 else 0)
+            alive = norm > (rank_limit(sqrt_beta[1:k], dtype) if k > 0 else 0)
             vectors[k] = torch.where(alive, w / torch.where(alive, norm, 1).to(dtype), 0)
             sqrt_beta[k] = torch.where(alive, norm, 0)
             rank.add_(alive)

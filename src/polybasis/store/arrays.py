@@ -70,6 +70,15 @@ def crc32(array: NDArray[Any], value: int = 0) -> int:
     return zlib.crc32(np.ascontiguousarray(array).data, value)
 
 
+def file_crc32(path: Path) -> int:
+    """The checksum of a file."""
+    value = 0
+    with path.open("rb") as file:
+        while content := file.read(1 << 24):
+            value = zlib.crc32(content, value)
+    return value
+
+
 def zeros(rows: int, width: int) -> NDArray[np.float32]:
     """Zeros that begin at a page, so that 16 channels are a cache line; in large pages where the system has them."""
     memory = mmap.mmap(-1, max(1, rows * width * 4), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)

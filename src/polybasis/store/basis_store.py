@@ -8,9 +8,9 @@ A finished store is a folder with
   2 validation, 3 test; the last two where the graph has them;
 - ``basis.json``, written last: gamma, sqrt_beta and rank of every channel, and checksums of the vectors.
 
-While it is made, every finished block of channels is there as ``block-0000.npy``, (K+1, rows, channels of the block),
-and counts when ``block-0000.json`` is beside it, with its numbers and its checksum. ``log.jsonl`` says how long each
-block took; nothing reads it.
+While it is made, every finished block of channels has a ``block-0000.json`` with its numbers, its checksums and the
+name of its file, (K+1, rows, channels of the block). ``log.jsonl`` says how long the work took; it is no part of the
+store.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ from polybasis.data.dataset import Metric
 from polybasis.store.arrays import crc32, let_go, open_array, pieces, read_about
 
 KIND, VERSION = "polybasis store", 2
-CHECKED_ROWS = 1 << 14  # rows that have a checksum together
 
 
 @dataclass(frozen=True)
@@ -90,12 +89,13 @@ class BasisStore:
 
     def verify(self) -> None:
         """Reads all vectors and compares their checksums; refuses damage by the file's name."""
-        found = checksums(self.vectors)
+        step = checked_rows(read_about(self.path / "store.json", KIND, VERSION))
+        found = checksums(self.vectors, step)
         expected = json.loads((self.path / "basis.json").read_text())["crc32"]
         for number, pair in enumerate(zip(found, expected, strict=True)):
             if pair[0] != pair[1]:
                 raise ValueError(
-                    f"{self.path / 'vectors.npy'} is damaged at row {number * CHECKED_ROWS} or after: its checksum is "
+                    f"{self.path / 'vectors.npy'} is damaged at row {number * step} or after: its checksum is "
                     "another; remove the store and make it again"
                 )
 
@@ -141,10 +141,16 @@ def open_store(path: str | Path, *, verify: bool = False) -> BasisStore:
     return store
 
 
-def checksums(vectors: NDArray[Any], axis: int = 0) -> list[int]:
-    """Of every piece of rows, which stand on this axis."""
+def checked_rows(about: dict[str, Any]) -> int:
+    """Rows that have a checksum together, and are joined at a time: some 16 MB of vectors."""
+    row: int = (about["K"] + 1) * sum(about["blocks"]) * np.dtype(about["dtype"]).itemsize
+    return max(1, (1 << 24) // row)
+
+
+def checksums(vectors: NDArray[Any], step: int, axis: int = 0) -> list[int]:
+    """Of every so many rows, which stand on this axis."""
     found = []
-    for rows in pieces(vectors.shape[axis], CHECKED_ROWS):
+    for rows in pieces(vectors.shape[axis], step):
         found.append(crc32(vectors[rows] if axis == 0 else vectors[:, rows]))
         let_go(vectors)
     return found

@@ -8,7 +8,9 @@ The graph is undirected, has no self-loops and no edge twice; its normalisation 
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -22,9 +24,9 @@ from polybasis.data.dataset import Metric, NodeDataset
 from polybasis.files import write_atomically
 from polybasis.graph import Graph
 from polybasis.nn.features import as_dense
-from polybasis.store.arrays import VectorWriter, create_array, let_go, open_array, pieces, read_about
+from polybasis.store.arrays import VectorWriter, create_array, file_crc32, let_go, open_array, pieces, read_about
 
-KIND, VERSION = "polybasis graph", 1
+KIND, VERSION = "polybasis graph", 2
 CHUNK = 1 << 22  # edges that are read at a time
 Edges = NDArray[np.integer[Any]]
 
@@ -74,6 +76,7 @@ class GraphFolder:
         y: (nodes,) classes, -1 where unknown, or None.
         splits: (splits, nodes), 1 training, 2 validation, 3 test, or None.
         name, metric: of the data set.
+        checksums: of every file, as it was built.
     """
 
     path: Path
@@ -86,6 +89,7 @@ class GraphFolder:
     splits: NDArray[np.int8] | None
     name: str
     metric: Metric
+    checksums: dict[str, int]
 
     @classmethod
     def open(cls, path: str | Path) -> GraphFolder:
@@ -112,15 +116,19 @@ class GraphFolder:
             optional("splits.npy", about["splits"], nodes),
             about["name"],
             about["metric"],
+            about["crc32"],
         )
 
     def verify(self) -> None:
-        """Reads the whole graph and refuses one whose rows are not ascending, in range and symmetric.
+        """Reads everything and refuses a changed file, or rows that are not ascending, in range and symmetric.
 
         Symmetric: edges are summed up in a hash, those above the diagonal and those below it, which come out equal by
         chance once in 2^64 graphs.
         """
-        above = below = np.uint64(0)
+        for name, expected in self.checksums.items():
+            if file_crc32(self.path / name) != expected:
+                raise ValueError(f"{self.path / name} is damaged: its checksum is another; build the folder again")
+        above = below = 0
         for rows in pieces(self.nodes):
             indptr = np.asarray(self.indptr[rows.start : rows.stop + 1])
             if (np.diff(indptr) < 0).any():
@@ -133,11 +141,11 @@ class GraphFolder:
             if (columns == row).any():
                 raise ValueError(f"{self.path / 'indices.npy'} has a self-loop at node {row[columns == row][0]}")
             upper = columns > row
-            above += _hash(row[upper], columns[upper]).sum(dtype=np.uint64)
-            below += _hash(columns[~upper], row[~upper]).sum(dtype=np.uint64)
+            above += int(_hash(row[upper], columns[upper]).sum(dtype=np.uint64))
+            below += int(_hash(columns[~upper], row[~upper]).sum(dtype=np.uint64))
             let_go(self.indptr)
             let_go(self.indices)
-        if above != below:
+        if (above - below) % 2**64:
             raise ValueError(f"{self.path / 'indices.npy'} is not symmetric: an edge has one direction only")
 
 
@@ -240,7 +248,9 @@ def _deal(folder: Path, edges: Iterable[Edges], nodes: int, memory: int, kind: n
         for number, chunk in enumerate(edges):
             pairs = np.asarray(chunk)
             if pairs.ndim != 2 or pairs.shape[1] != 2 or not np.issubdtype(pairs.dtype, np.integer):
-                raise ValueError(f"edges come as whole numbers of shape (m, 2); piece {number} has {pairs.shape}")
+                raise ValueError(
+                    f"edges come as whole numbers of shape (m, 2); piece {number} has {pairs.dtype} {pairs.shape}"
+                )
             if len(pairs) and (pairs.min() < 0 or pairs.max() >= nodes):
                 wrong = pairs[(pairs < 0).any(1) | (pairs >= nodes).any(1)][0]
                 raise ValueError(f"edge {tuple(int(i) for i in wrong)} is outside of 0 .. {nodes - 1}")
@@ -250,7 +260,7 @@ def _deal(folder: Path, edges: Iterable[Edges], nodes: int, memory: int, kind: n
             pairs, counts = pairs[np.argsort(place, kind="stable")], np.bincount(place, minlength=buckets)
             largest += counts
             if 40 * int(largest.max()) > memory:
-                raise MemoryError(
+                raise ValueError(
                     f"a 512th of the rows has more than {int(largest.max()):,} edges: allow more than {memory:,} bytes"
                 )
             for bucket, part in enumerate(np.split(pairs, np.cumsum(counts)[:-1])):
@@ -282,10 +292,12 @@ def _write_rest(folder: Path, nodes: int, nonzeros: int, data: NodeData) -> None
         for rows in pieces(nodes):
             target[rows] = data.x[rows]
             let_go(target)
+            if isinstance(data.x, np.memmap) and data.x.mode == "r":
+                let_go(data.x)
         del target
     if data.y is not None:
-        if data.y.shape != (nodes,):
-            raise ValueError(f"y has shape {data.y.shape}; expected ({nodes},)")
+        if data.y.shape != (nodes,) or not np.issubdtype(data.y.dtype, np.integer):
+            raise ValueError(f"y has {data.y.dtype} {data.y.shape}; expected whole numbers ({nodes},)")
         np.save(folder / "y.npy", data.y.astype(np.int32, copy=False))
         about["y"] = max(0, int(data.y.max())) + 1
     if data.splits is not None:
@@ -293,6 +305,7 @@ def _write_rest(folder: Path, nodes: int, nonzeros: int, data: NodeData) -> None
             raise ValueError(f"splits have shape {data.splits.shape}; expected (splits, {nodes})")
         np.save(folder / "splits.npy", data.splits.astype(np.int8, copy=False))
         about["splits"] = len(data.splits)
+    about["crc32"] = {path.name: file_crc32(path) for path in sorted(folder.glob("*.npy"))}
     write_atomically(folder / "graph.json", json.dumps(about, indent=1).encode())
 
 
@@ -306,8 +319,15 @@ class _Building:
     def __enter__(self) -> Path:
         if self.target.exists():
             raise FileExistsError(f"{self.target} is there already: remove it, or choose another folder")
-        shutil.rmtree(self.folder, ignore_errors=True)
-        self.folder.mkdir(parents=True)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._lock = os.open(self.folder, os.O_RDONLY)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(self._lock)
+            raise ValueError(f"another process is building {self.target}: wait for it") from None
+        for left in self.folder.iterdir():  # by a process that was killed
+            shutil.rmtree(left) if left.is_dir() else left.unlink()
         return self.folder
 
     def __exit__(self, kind: object, *_: object) -> None:
@@ -315,6 +335,7 @@ class _Building:
             self.folder.rename(self.target)
         else:
             shutil.rmtree(self.folder, ignore_errors=True)
+        os.close(self._lock)
 
 
 def _index_type(nodes: int) -> np.dtype[Any]:

@@ -151,7 +151,7 @@ def graph_of(source: str, beside: Path, root: str | Path | None = None, memory: 
         root: the folder of all data sets.
         memory: bytes to stay within in making it, for data sets that are read as a stream.
     """
-    if Path(source).is_dir():
+    if (Path(source) / "graph.json").exists():
         return GraphFolder.open(source)
     if source not in CATALOGUE:
         raise ValueError(f"{source!r} is neither a graph folder nor a data set; see `polybasis datasets`")

@@ -69,6 +69,9 @@ class Task(ABC, Generic[M]):
     def validate(self, model: M) -> tuple[float, float]:
         """Score and loss on the validation nodes."""
 
+    def agree(self, epoch: int) -> None:
+        """Called with the epoch that training starts at: several processes have to start at the same."""
+
     @abstractmethod
     def parts(self) -> Iterable[NDArray[np.generic]]:
         """All that tells this task from others."""
@@ -109,7 +112,7 @@ def fit_task(
         seed: of the model's start, of dropout and of the order of batches.
         report: called after every epoch; may raise to end the training.
         checkpoint: a file for the state of the training, written every now and then. Where it is there already,
-            training goes on from it, to the same weights as without the interruption; it is removed at the end.
+            training goes on from it, on a CPU to the same weights as without interruption; it is removed at the end.
     """
     torch.manual_seed(seed)
     model = task.make_model(config)
@@ -126,6 +129,7 @@ def fit_task(
         best, state = read_checkpoint(checkpoint, models, optimizer, training)
         best_rank, best_score, best_epoch = state["best_rank"], state["best_score"], state["best_epoch"]
         first, before = state["epoch"] + 1, state["seconds"]
+    task.agree(first)
     start = written = time.monotonic()
     epoch = first - 1
     for epoch in range(first, config.epochs):

@@ -21,7 +21,7 @@ from polybasis.cluster import spread
 from polybasis.data.catalogue import load
 from polybasis.data.dataset import NodeDataset
 from polybasis.data.splits import make_split
-from polybasis.files import append_line
+from polybasis.files import append_line, read_lines
 from polybasis.train.config import Config
 from polybasis.train.fitting import Report, fit, score_on
 
@@ -171,17 +171,7 @@ def _executed(
 
 def read_results(path: Path) -> list[Result]:
     """All whole lines of a results file; none where there is no such file."""
-    if not path.exists():
-        return []
-    results = []
-    for line in path.read_text().splitlines():
-        try:
-            result = json.loads(line)
-        except json.JSONDecodeError:
-            continue
-        if isinstance(result, dict) and "key" in result:
-            results.append(result)
-    return results
+    return [result for result in read_lines(path) if "key" in result]
 
 
 def summary(scores: list[float]) -> dict[str, float]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import hashlib
 import io
 import json
 from collections.abc import Callable, Iterable
@@ -18,13 +17,14 @@ from safetensors.torch import save
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from polybasis.data.catalogue import CATALOGUE
 from polybasis.data.dataset import Masks
 from polybasis.data.splits import Split, make_split
 from polybasis.files import append_line, write_atomically
 from polybasis.nn.models.scaled import ScaledGNN
 from polybasis.store.basis_store import BasisStore
 from polybasis.store.batches import Batches
-from polybasis.train.config import Config
+from polybasis.train.config import Config, stored_config
 from polybasis.train.fitting import Report, Task, fit_task
 from polybasis.train.metrics import score
 from polybasis.train.runs import Result, read_results
@@ -42,6 +42,12 @@ def default_scaled_config(model: str) -> Config:
         epochs=200,
         patience=30,
     )
+
+
+def scaled_config(model: str, dataset: str) -> Config:
+    """Published settings of the scaled-up model for a data set where there are any, else the defaults."""
+    published = stored_config(model, dataset)
+    return published if published is not None and published.batch is not None else default_scaled_config(model)
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +91,7 @@ class StoreTask(Task[ScaledGNN]):
 
     def epoch(self, model: ScaledGNN, optimizer: torch.optim.Optimizer) -> float:
         model.train()
-        order = self.split.train[torch.randperm(len(self.split.train))].numpy()
+        order = self.split.train[self.team.as_first(torch.randperm(len(self.split.train)))].numpy()
         whole = [np.sort(order[first : first + self.batch]) for first in range(0, len(order), self.batch)]
         shares = [self.team.share(len(rows)) for rows in whole]
         mine = [rows[share] for rows, share in zip(whole, shares, strict=True)]
@@ -122,9 +128,14 @@ class StoreTask(Task[ScaledGNN]):
     def validate(self, model: ScaledGNN) -> tuple[float, float]:
         return self.score(model, self.split.val)
 
+    def agree(self, epoch: int) -> None:
+        self.team.agree(epoch, "checkpoint")
+
     def parts(self) -> Iterable[NDArray[np.generic]]:
-        numbers = (self.store.gamma, self.store.sqrt_beta)
-        return [np.asarray(self.store.rows), *(part.numpy() for part in (*self.split, self.labels.y, *numbers))]
+        said = f"{self.name} {self.store.metric} {self.store.vectors.dtype}"
+        numbers = (self.store.gamma, self.store.sqrt_beta, self.store.rank)
+        tensors = [part.numpy() for part in (*self.split, self.labels.y, *numbers)]
+        return [np.frombuffer(said.encode(), np.uint8), np.asarray(self.store.rows), *tensors]
 
 
 def train_on_store(
@@ -132,8 +143,9 @@ def train_on_store(
     store: BasisStore,
     *,
     protocol: str | None,
-    seeds: Iterable[int],
+    splits: int,
     results: Path,
+    seed: int = 0,
     team: Team | None = None,
     out: Path | None = None,
     report: Report | None = None,
@@ -144,9 +156,10 @@ def train_on_store(
     Args:
         config: with ``batch``.
         store: the basis.
-        protocol: of the splits; those of the store unless given, else random ones, 50/25/25.
-        seeds: of splits and models; given splits are counted through.
-        results: a file of JSON lines.
+        protocol: of the splits; unless given, the data set's usual one, those of the store, or random ones, 50/25/25.
+        splits: how many; given splits are counted through.
+        results: a file of JSON lines, which all processes see.
+        seed: of the model; split i uses seed + i.
         team: the processes that train together.
         out: a folder for the last model and its predictions for all rows.
         report, finished: called after every epoch, and with each new result.
@@ -159,25 +172,27 @@ def train_on_store(
     config = replace(config, arguments={"K": store.K, **config.arguments})
     team = team or Team()
     labels = StoredLabels.of(store)
-    protocol = protocol or ("fixed" if labels.fixed_splits else "linkx")
+    usual = CATALOGUE[store.name].protocol if store.name in CATALOGUE else "fixed" if labels.fixed_splits else "linkx"
+    protocol = protocol or usual
     found = []
-    for seed in seeds:
-        key = _key(config, store, protocol, seed)
+    for number in range(splits):
+        task = StoreTask(store, labels, make_split(labels, protocol, number), batch, team)
+        key = task.identity(config, seed + number)[:16]
         known = [result for result in read_results(results) if result["key"] == key]
+        team.agree(len(known), "results")
         if known and out is None:
             found.append(known[-1])
             continue
-        task = StoreTask(store, labels, make_split(labels, protocol, seed), batch, team)
         checkpoint = results.parent / f".{results.stem}.{key}.safetensors"
-        trained = fit_task(config, task, seed, report=report, checkpoint=checkpoint)
+        trained = fit_task(config, task, seed + number, report=report, checkpoint=checkpoint)
         result: Result = {
             "key": key,
             "model": config.model,
             "dataset": store.name,
             "settings": config.settings,
             "protocol": protocol,
-            "split_seed": seed,
-            "model_seed": seed,
+            "split_seed": number,
+            "model_seed": seed + number,
             "metric": store.metric,
             "val_accuracy": trained.val_score,
             "test_accuracy": task.score(trained.model, task.split.test)[0],
@@ -199,13 +214,6 @@ def train_on_store(
             finished(result)
         found.append(result)
     return found
-
-
-def _key(config: Config, store: BasisStore, protocol: str, seed: int) -> str:
-    digest = hashlib.sha256(json.dumps([config.to_dict(), store.name, protocol, seed], sort_keys=True).encode())
-    for part in (store.gamma.numpy(), store.sqrt_beta.numpy(), np.asarray(store.rows)):
-        digest.update(np.ascontiguousarray(part).tobytes())
-    return digest.hexdigest()[:16]
 
 
 def _save(out: Path, config: Config, model: ScaledGNN, rows: NDArray[np.int64], classes: NDArray[np.int64]) -> None:

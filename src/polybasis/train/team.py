@@ -28,13 +28,28 @@ class Team:
     def share(self, count: int) -> slice:
         """This process's part of so many rows."""
         each = -(-count // (self.size * ALIGNED)) * ALIGNED
-        return slice(min(count, self.rank * each), min(count, (self.rank + 1) * each))
+        first = self.rank * each
+        return slice(first, max(first, min(count, first + each)))
 
     def add_up(self, tensors: Iterable[Tensor]) -> None:
         """Makes each tensor the sum over all processes."""
         if self.size > 1:
             for tensor in tensors:
                 dist.all_reduce(tensor)
+
+    def as_first(self, tensor: Tensor) -> Tensor:
+        """What the first process has of this tensor."""
+        if self.size > 1:
+            dist.broadcast(tensor, 0)
+        return tensor
+
+    def agree(self, number: int, what: str) -> None:
+        """Refuses to go on where processes have different numbers, as those that do not see the same files."""
+        first = int(self.as_first(torch.tensor(number)))
+        differ = torch.tensor(int(first != number))
+        self.add_up([differ])
+        if differ:
+            raise ValueError(f"the processes do not have the same {what}: let them see the same results folder")
 
 
 def join_team() -> Team:

@@ -184,7 +184,7 @@ class _Filtered(torch.autograd.Function):
                 torch.mul(v[:, 0], coordinates[0, j], out=z[rows, j])
                 for k in range(1, degrees):
                     z[rows, j].addcmul_(v[:, k], coordinates[k, j])
-        return z.reshape(len(vectors), -1)
+        return z.reshape(len(vectors), outputs * channels)
 
     @staticmethod
     @once_differentiable

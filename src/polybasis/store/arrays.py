@@ -32,7 +32,9 @@ def read_about(path: Path, kind: str, version: int) -> dict[str, Any]:
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{path} cannot be read ({error})") from error
     if found != kind or number != version:
-        raise ValueError(f"{path} says {found!r}, version {number}; expected {kind!r}, version {version}: make it again")
+        raise ValueError(
+            f"{path} says {found!r}, version {number}; expected {kind!r}, version {version}: make it again"
+        )
     result: dict[str, Any] = about
     return result
 

@@ -333,6 +333,14 @@ def test_memory_stays_within_the_limit(tmp_path: Path) -> None:
     assert len(widths) == 3, "the limits are different ones"
 
 
+def test_a_disk_without_room_is_named_before_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, on_disk = folder(tmp_path, channels=5)
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=1000))
+    with pytest.raises(OSError, match=r"store needs .* GiB more while it is made; the disk has 0\.00 GiB"):
+        precompute(on_disk, tmp_path / "store", 3, memory=MEMORY)
+
+
 @pytest.mark.parametrize("moment", ["block", "join"])
 def test_a_full_disk_loses_nothing_that_was_finished(moment: str, tmp_path: Path) -> None:
     """A limit on the size of files stands for a disk without room: the system refuses the next byte."""

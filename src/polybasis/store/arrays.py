@@ -55,8 +55,11 @@ def open_array(path: Path, shape: tuple[int, ...]) -> NDArray[Any]:
 def create_array(path: Path, dtype: Any, shape: tuple[int, ...], *, by_column: bool = False) -> np.memmap[Any, Any]:
     """A new mapped .npy file to write into; the disk's room for it is taken at once, so that none is missing later."""
     array = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape, fortran_order=by_column)
-    with path.open("r+b") as file:
-        os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
+    try:
+        with path.open("r+b") as file:
+            os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
     return array
 
 

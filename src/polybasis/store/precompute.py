@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -114,6 +115,7 @@ def precompute(
     del rows
     with _alone(folder):
         if not (folder / "basis.json").exists():
+            _check_room(folder, plan)
             missing = [n for n in range(len(about["blocks"])) if block_numbers(folder, n) is None]
             if cluster is None:
                 vectors = TwoVectors(graph.nodes)
@@ -132,6 +134,16 @@ def precompute(
         for left in (*folder.glob("block-*"), *folder.glob(".block-*")):  # of this run, and of those that were killed
             left.unlink(missing_ok=True)
     return store
+
+
+def _check_room(folder: Path, plan: Plan) -> None:
+    """Refuses to begin what the disk has no room for: blocks, and beside them the array they are joined to."""
+    there = sum(path.stat().st_size for path in folder.iterdir())
+    needed, free = 2 * plan.disk - there, shutil.disk_usage(folder).free
+    if needed > free:
+        raise OSError(
+            f"{folder} needs {needed / 2**30:.2f} GiB more while it is made; the disk has {free / 2**30:.2f} GiB"
+        )
 
 
 @contextmanager

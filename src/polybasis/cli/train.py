@@ -21,7 +21,7 @@ from polybasis.data.catalogue import CATALOGUE, load
 from polybasis.data.own_files import OwnGraph, read_own_graph
 from polybasis.files import write_atomically
 from polybasis.nn.models import MODELS
-from polybasis.store.basis_store import open_store
+from polybasis.store.basis_store import BasisStore, open_store
 from polybasis.train.config import Config, default_config, stored_config
 from polybasis.train.runs import Run, run_splits, summarised
 from polybasis.train.store_training import scaled_config, train_on_store
@@ -76,8 +76,9 @@ def train(
     if sum(source is not None for source in (dataset, edges, store)) != 1:
         raise ValueError("train wants --dataset NAME, or --edges FILE --labels FILE --out FOLDER, or --store FOLDER")
     if store is not None:
-        scaled = _scaled_config(model, open_store(store).name, config, epochs, batch)
-        _train_store(scaled, store, protocol, splits, seed, results, out, as_json)
+        opened = open_store(store)
+        scaled = _scaled_config(model, opened.name, config, epochs, batch)
+        _train_store(scaled, opened, protocol, splits, seed, results, out, as_json)
         return
     settings = _config(model, dataset, config, epochs)
     if edges is not None:
@@ -107,7 +108,7 @@ def _scaled_config(model: str | None, dataset: str, path: Path | None, epochs: i
 
 def _train_store(
     config: Config,
-    place: Path,
+    store: BasisStore,
     protocol: str | None,
     splits: int,
     seed: int,
@@ -118,9 +119,9 @@ def _train_store(
     if out is not None and splits > 1:
         raise ValueError("--out keeps one model: leave it out, or train on one split")
     team = join_team()
-    with training_bar(f"{config.model} on {place}" if team.rank == 0 else None) as report:
+    with training_bar(f"{config.model} on {store.path}" if team.rank == 0 else None) as report:
         found = train_on_store(
-            config, open_store(place), protocol=protocol, splits=splits, results=results, seed=seed, team=team,
+            config, store, protocol=protocol, splits=splits, results=results, seed=seed, team=team,
             out=out, report=report, finished=say_result if team.rank == 0 else None,
         )  # fmt: skip
     if team.rank != 0:

@@ -70,9 +70,9 @@ def let_go(array: NDArray[Any]) -> None:
         mapping.madvise(mmap.MADV_DONTNEED)
 
 
-def crc32(array: NDArray[Any], value: int = 0) -> int:
-    """The checksum of an array's bytes, going on from an earlier one."""
-    return zlib.crc32(np.ascontiguousarray(array).data, value)
+def crc32(array: NDArray[Any]) -> int:
+    """The checksum of an array's bytes."""
+    return zlib.crc32(np.ascontiguousarray(array).data)
 
 
 def file_crc32(path: Path) -> int:

@@ -99,9 +99,8 @@ def make_block(
                 operator.subtract(u, scale, gamma[k], w, sums, threads)
                 norm = np.sqrt(sums)
                 if not np.isfinite(norm).all():
-                    raise OverflowError(
-                        f"channel {channels.start + int(np.isnan(norm).argmax())} of {graph.path} overflows"
-                    )
+                    channel = channels.start + int((~np.isfinite(norm)).argmax())
+                    raise OverflowError(f"feature {channel} of {graph.path} overflows float32: scale it down")
                 alive &= norm > rank_limit(torch.from_numpy(sqrt_beta[1 : k + 1]), torch.float32).numpy()
                 sqrt_beta[k + 1] = beta = np.where(alive, norm, 0.0)
                 scale = np.divide(1.0, beta, out=np.zeros(width), where=alive)

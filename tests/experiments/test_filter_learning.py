@@ -26,6 +26,7 @@ from polybasis.experiments.filter_learning import (
     reduced,
     table_rows,
 )
+from polybasis.files import read_lines
 from polybasis.responses import apply_response
 
 
@@ -115,7 +116,7 @@ def test_shorter_trainings_do_not_replace_longer_ones(tmp_path: Path) -> None:
     problem = reduced(pictures(1))[[0]]
     filter_results.make_long(problem, tmp_path, 220, lambda _: None)
     filter_results.make_long(problem, tmp_path, 210, lambda _: None)
-    rows = filter_results.read_rows(tmp_path / filter_results.LONG)
+    rows = read_lines(tmp_path / filter_results.LONG)
     assert len(rows) == 2 * len(WAYS)
     filter_results.write_readme(tmp_path)
     assert "## 220 epochs" in (tmp_path / "README.md").read_text()

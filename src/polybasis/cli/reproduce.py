@@ -17,6 +17,7 @@ from polybasis.data.catalogue import load
 from polybasis.data.images import published_images, sample_photograph
 from polybasis.experiments import figures, filter_results, large, node_classification, scale
 from polybasis.experiments.filter_learning import Problem, reduced
+from polybasis.files import read_lines
 from polybasis.nn.models.scaled import FILTERS
 from polybasis.report.figures import save
 from polybasis.store.graph_folder import GraphFolder
@@ -226,7 +227,7 @@ def figure(
     problem = _problem(data_root) if {*wanted} - WITHOUT_SAMPLES else None
 
     def chameleon() -> Figure:
-        rows = filter_results.longest(filter_results.read_rows(results / filter_results.CHAMELEON))
+        rows = filter_results.longest(read_lines(results / filter_results.CHAMELEON))
         if not rows:
             raise FileNotFoundError(
                 f"{results / filter_results.CHAMELEON} is not there: run `polybasis reproduce favard-convergence`"

@@ -15,7 +15,7 @@ from polybasis.experiments import paper
 from polybasis.experiments.bumps import FILTERS, long_classification
 from polybasis.experiments.filter_learning import BASES, WAYS, Problem, Settings, long_training, table_rows
 from polybasis.experiments.markdown import markdown_table
-from polybasis.files import write_atomically
+from polybasis.files import read_lines, write_atomically
 
 Row = dict[str, Any]
 Say = Callable[[str], None]
@@ -26,11 +26,6 @@ KEPT_EVERY = 10  # epochs, of a long curve
 def write_rows(path: Path, rows: Iterable[Row]) -> None:
     """Replaces a file of JSON lines."""
     write_atomically(path, "".join(json.dumps(row) + "\n" for row in rows).encode())
-
-
-def read_rows(path: Path) -> list[Row]:
-    """The rows of a file of JSON lines, none where it is not there."""
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
 def make_table(problem: Problem, folder: Path, say: Say) -> None:
@@ -44,7 +39,7 @@ def make_table(problem: Problem, folder: Path, say: Say) -> None:
 
 def make_long(problem: Problem, folder: Path, epochs: int, say: Say) -> None:
     """Every way to train a learned basis for long; what is done already is kept."""
-    rows = read_rows(folder / LONG)
+    rows = read_lines(folder / LONG)
     done = {row["way"] for row in rows if row["epochs"] == epochs}
     for way in WAYS:
         if way.name in done:
@@ -69,7 +64,7 @@ def make_long(problem: Problem, folder: Path, epochs: int, say: Say) -> None:
 
 def make_chameleon(dataset: NodeDataset, folder: Path, epochs: int, say: Say) -> None:
     """The classifier without dropout and ReLU, trained for long; what is done already is kept."""
-    rows = read_rows(folder / CHAMELEON)
+    rows = read_lines(folder / CHAMELEON)
     done = {row["way"] for row in rows if row["epochs"] == epochs}
     for way in FILTERS:
         if way in done:
@@ -99,9 +94,9 @@ def write_readme(folder: Path) -> None:
         "Made by `polybasis reproduce filter-learning` and `polybasis reproduce favard-convergence` from the JSON "
         "lines in this folder; see [the page on results](../../docs/results.md) for what it means.",
     ]
-    parts += _table_part(read_rows(folder / TABLE))
-    parts += _long_part(longest(read_rows(folder / LONG)))
-    parts += _chameleon_part(longest(read_rows(folder / CHAMELEON)))
+    parts += _table_part(read_lines(folder / TABLE))
+    parts += _long_part(longest(read_lines(folder / LONG)))
+    parts += _chameleon_part(longest(read_lines(folder / CHAMELEON)))
     write_atomically(folder / "README.md", ("\n".join(parts) + "\n").encode())
 
 

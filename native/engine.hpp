@@ -4,28 +4,84 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "passes.hpp"
+#include "twins.hpp"
 
 namespace polybasis {
+
+// The rows of a matrix in blocks of about the same work.
+class Blocks {
+ public:
+  template <class T, class I>
+  Blocks(const Csr<T, I>& matrix, int threads, int width) {
+    const int64_t work = (matrix.rows ? matrix.indptr[matrix.rows] : 0) + row_work * matrix.rows;
+    const int64_t blocks = std::clamp<int64_t>(work * std::max(width, 4) / smallest, 1, most);
+    for (int64_t b = 0; b <= blocks; ++b) bounds_.push_back(row_at(matrix, work / blocks * b));
+    bounds_.back() = matrix.rows;
+    threads_ = static_cast<int>(std::clamp<int64_t>(threads, 1, blocks));
+  }
+
+  int64_t count() const { return static_cast<int64_t>(bounds_.size()) - 1; }
+
+  // Calls f(block, rows) for every block; whoever is free takes the next one.
+  template <class F>
+  void run(F&& f) const {
+#pragma omp parallel for num_threads(threads_) schedule(dynamic, 1)
+    for (int64_t b = 0; b < count(); ++b) f(b, Rows{bounds_[b], bounds_[b + 1]});
+  }
+
+ private:
+  static constexpr int64_t row_work = 4;       // what a row costs beside its nonzeros, in nonzeros
+  static constexpr int64_t smallest = 1 << 16;  // fewer multiplications are not worth waking a thread
+  static constexpr int64_t most = 128;
+
+  // The first row before which `work` has been done.
+  template <class T, class I>
+  static int64_t row_at(const Csr<T, I>& matrix, int64_t work) {
+    int64_t low = 0, high = matrix.rows;
+    while (low < high) {
+      const int64_t middle = (low + high) / 2;
+      if (static_cast<int64_t>(matrix.indptr[middle]) + row_work * middle < work)
+        low = middle + 1;
+      else
+        high = middle;
+    }
+    return low;
+  }
+
+  std::vector<int64_t> bounds_;
+  int threads_;
+};
 
 template <class T, class I>
 class Engine {
  public:
   Engine(const Csr<T, I>& graph, Isa isa, int threads, int width)
-      : graph(graph), on_graph(passes<T, I>(isa)), on_rows(row_passes<T>(isa)) {
-    const int64_t nonzeros = graph.rows ? graph.indptr[graph.rows] : 0;
-    const int64_t work = (nonzeros + row_work * graph.rows) * std::max(width, 4);
-    const int64_t blocks = std::clamp<int64_t>(work / smallest_block, 1, most_blocks);
-    for (int64_t b = 0; b <= blocks; ++b) bounds_.push_back(row_at((nonzeros + row_work * graph.rows) / blocks * b));
-    bounds_.back() = graph.rows;
-    threads_ = static_cast<int>(std::clamp<int64_t>(threads, 1, blocks));
+      : graph(graph), on_graph(passes<T, I>(isa)), on_rows(row_passes<T>(isa)), width_(width),
+        blocks_(graph.twins ? graph.twins->spread.view() : graph, threads, width) {
+    if (!graph.twins) return;
+    members_.emplace(graph.twins->members.view(), threads, width);
+    core_.emplace(graph.twins->core.view(), threads, width);
+  }
+
+  // P x, for passes to multiply out. Where rows of P are equal, most of it is done here, once for each class.
+  Product<T, I> product_with(const T* x) {
+    if (!graph.twins) return {graph, x};
+    const auto multiply = [&](const Blocks& blocks, const Product<T, I>& product, std::vector<T>& y) {
+      y.resize(product.matrix.rows * width_);
+      blocks.run([&](int64_t, Rows rows) { on_graph.product(product, width_, rows, y.data()); });
+    };
+    multiply(*members_, {graph.twins->members.view(), x}, in_classes_);
+    multiply(*core_, {graph.twins->core.view(), in_classes_.data()}, of_classes_);
+    return {graph.twins->spread.view(), of_classes_.data()};
   }
 
   template <class Pass>
   void run(Pass&& pass) const {
-    over_blocks([&](int64_t, Rows rows) { pass(rows); });
+    blocks_.run([&](int64_t, Rows rows) { pass(rows); });
   }
 
   // Runs pass(rows, partial) with `count` zeroed sums for each block, then adds up the blocks' sums in their order.
@@ -45,46 +101,21 @@ class Engine {
   const RowPasses<T>& on_rows;
 
  private:
-  static constexpr int64_t row_work = 4;            // what a row costs beside its nonzeros, in nonzeros
-  static constexpr int64_t smallest_block = 1 << 16;  // fewer multiplications are not worth waking a thread
-  static constexpr int64_t most_blocks = 128;
-
-  int64_t blocks() const { return static_cast<int64_t>(bounds_.size()) - 1; }
-
   template <class Pass, class Join>
   std::vector<double> reduced(int64_t count, Pass&& pass, Join&& join) {
-    partial_.assign(blocks() * count, 0.0);
-    over_blocks([&](int64_t b, Rows rows) { pass(rows, partial_.data() + b * count); });
+    partial_.assign(blocks_.count() * count, 0.0);
+    blocks_.run([&](int64_t b, Rows rows) { pass(rows, partial_.data() + b * count); });
     std::vector<double> result(count, 0.0);
-    for (int64_t b = 0; b < blocks(); ++b)
+    for (int64_t b = 0; b < blocks_.count(); ++b)
       for (int64_t i = 0; i < count; ++i) result[i] = join(result[i], partial_[b * count + i]);
     return result;
   }
 
-  // Calls f(block, rows) for every block; whoever is free takes the next one.
-  template <class F>
-  void over_blocks(F&& f) const {
-    const int64_t count = blocks();
-#pragma omp parallel for num_threads(threads_) schedule(dynamic, 1)
-    for (int64_t b = 0; b < count; ++b) f(b, Rows{bounds_[b], bounds_[b + 1]});
-  }
-
-  // The first row before which `work` has been done.
-  int64_t row_at(int64_t work) const {
-    int64_t low = 0, high = graph.rows;
-    while (low < high) {
-      const int64_t middle = (low + high) / 2;
-      if (static_cast<int64_t>(graph.indptr[middle]) + row_work * middle < work)
-        low = middle + 1;
-      else
-        high = middle;
-    }
-    return low;
-  }
-
-  std::vector<int64_t> bounds_;
+  const int width_;
+  Blocks blocks_;
+  std::optional<Blocks> members_, core_;
+  std::vector<T> in_classes_, of_classes_;
   std::vector<double> partial_;
-  int threads_;
 };
 
 }  // namespace polybasis

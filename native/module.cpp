@@ -3,6 +3,7 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
 
+#include <memory>
 #include <string>
 #include <type_traits>
 
@@ -10,6 +11,7 @@
 #include "pages.hpp"
 #include "panels.hpp"
 #include "streamed.hpp"
+#include "twins.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -72,9 +74,12 @@ class Operator {
       : indptr_(indptr), indices_(indices), values_(values), isa_(isa_named(isa)) {
     require_compressed_rows(indptr, indices, static_cast<int64_t>(indptr.shape(0)) - 1);
     require_shape(values, {static_cast<int64_t>(indices.shape(0))}, "values");
+    twins_ = Twins<T, I>::of(csr());
   }
 
   int64_t rows() const { return static_cast<int64_t>(indptr_.shape(0)) - 1; }
+
+  bool has_twins() const { return twins_ != nullptr; }
 
   int panel_width() const { return polybasis::panel_width<T>(rows()); }
 
@@ -168,7 +173,7 @@ class Operator {
   }
 
  private:
-  Csr<T, I> csr() const { return {indptr_.data(), indices_.data(), values_.data(), rows()}; }
+  Csr<T, I> csr() const { return {indptr_.data(), indices_.data(), values_.data(), rows(), twins_.get()}; }
 
   template <class Array>
   int channels(const Array& x) const {
@@ -194,6 +199,7 @@ class Operator {
   In<I> indptr_, indices_;
   In<T> values_;
   Isa isa_;
+  std::unique_ptr<const Twins<T, I>> twins_;
 };
 
 // The pattern of a sparse matrix, of any shape, in compressed rows; its values come with each product.
@@ -224,8 +230,9 @@ class Pattern {
 template <class I>
 class StreamedGraph {
  public:
-  StreamedGraph(In<int64_t> indptr, In<I> indices, bool mapped, const std::string& isa)
-      : indptr_(indptr), indices_(indices), mapped_(mapped), isa_(isa_named(isa)) {
+  StreamedGraph(In<int64_t> indptr, In<I> indices, bool mapped, int64_t stripe_bytes, const std::string& isa)
+      : indptr_(indptr), indices_(indices), mapped_(mapped), stripe_bytes_(stripe_bytes), isa_(isa_named(isa)) {
+    require(stripe_bytes > 0, "a stripe has at least one byte");
     require(indptr.ndim() == 1 && indptr.shape(0) >= 1, "indptr is a vector with one entry more than there are rows");
     require(indptr.data()[0] == 0, "indptr starts at 0");
     for (int64_t i = 0; i < rows(); ++i) require(indptr.data()[i] <= indptr.data()[i + 1], "indptr decreases");
@@ -240,7 +247,7 @@ class StreamedGraph {
     bool sound = true;
     {
       nb::gil_scoped_release release;
-      sound = streamed_product(csr(), isa_, threads, {mapped_, backward_}, d, u.data(), scale.data(), beta.data(), w.data(),
+      sound = streamed_product(csr(), isa_, threads, streaming(), d, u.data(), scale.data(), beta.data(), w.data(),
                                sums.data());
     }
     require(sound, "indices has a node out of range");
@@ -249,12 +256,13 @@ class StreamedGraph {
   void subtract(Out<float> u, In<double> scale, In<double> gamma, Out<float> w, Out<double> sums, int threads) const {
     const int d = channels(u, w, scale, gamma, sums);
     nb::gil_scoped_release release;
-    streamed_subtract(csr(), isa_, threads, {mapped_, backward_}, d, u.data(), scale.data(), gamma.data(), w.data(),
+    streamed_subtract(csr(), isa_, threads, streaming(), d, u.data(), scale.data(), gamma.data(), w.data(),
                       sums.data());
   }
 
  private:
   BareCsr<I> csr() const { return {indptr_.data(), indices_.data(), rows()}; }
+  Streaming streaming() const { return {mapped_, backward_, stripe_bytes_}; }
 
   template <class U, class Numbers>
   int channels(const U& u, const Out<float>& w, const Numbers& a, const Numbers& b, const Out<double>& sums) const {
@@ -270,6 +278,7 @@ class StreamedGraph {
   In<int64_t> indptr_;
   In<I> indices_;
   bool mapped_, backward_ = true;  // the first product goes forward
+  int64_t stripe_bytes_;
   Isa isa_;
 };
 
@@ -277,8 +286,8 @@ template <class I>
 void bind_streamed(nb::module_& module, const char* class_name) {
   using Class = StreamedGraph<I>;
   nb::class_<Class> type(module, class_name);
-  type.def(nb::init<In<int64_t>, In<I>, bool, const std::string&>(), "indptr"_a.noconvert(), "indices"_a.noconvert(),
-           "mapped"_a, "isa"_a);
+  type.def(nb::init<In<int64_t>, In<I>, bool, int64_t, const std::string&>(), "indptr"_a.noconvert(),
+           "indices"_a.noconvert(), "mapped"_a, "stripe_bytes"_a, "isa"_a);
   type.def("product", &Class::product, nb::arg().noconvert(), nb::arg().noconvert(), nb::arg().noconvert(),
            nb::arg().noconvert(), nb::arg().noconvert(), nb::arg());
   type.def("subtract", &Class::subtract, nb::arg().noconvert(), nb::arg().noconvert(), nb::arg().noconvert(),
@@ -306,6 +315,7 @@ void bind(nb::module_& module, const char* class_name) {
   nb::class_<Class> type(module, class_name);
   type.def(nb::init<In<I>, In<I>, In<T>, const std::string&>(), "indptr"_a.noconvert(), "indices"_a.noconvert(),
            "values"_a.noconvert(), "isa"_a);
+  type.def("has_twins", &Class::has_twins, "Whether rows that are equal are multiplied out once.");
   type.def("panel_width", &Class::panel_width, "Channels of one panel, in which bases are kept.");
   define(type, "product", &Class::product);
   define(type, "peak", &Class::peak);

@@ -134,8 +134,9 @@ class Lanczos {
   void project(int k, T* w) {
     const T* v_prev = k > 0 ? vector(k - 1) : nullptr;
     const auto scale = split(scale_.data()), beta = split(row(beta_, k));
+    const auto Pv = engine_.product_with(vector(k));
     const auto sums = engine_.sum(width_, [&](Rows rows, double* partial) {
-      engine_.on_graph.lanczos_product(engine_.graph, width_, rows, vector(k), scale, v_prev, beta, w, partial);
+      engine_.on_graph.lanczos_product(Pv, width_, rows, vector(k), scale, v_prev, beta, w, partial);
     });
     for (int c = 0; c < width_; ++c) row(gamma_, k)[c] = sums[c] * scale_[c];
   }
@@ -257,8 +258,9 @@ void adjoint_of_panel(const Csr<T, I>& graph, Isa isa, int threads, int d, int K
   const auto advance = [&](int k, const T* t) {
     OptimalAdjointStep<T> step{{alpha + k * d, t_prev.data(), next.data(), here.data(), prev.data(), own.data()},
                                z_bar, t, lambda, vector(k + 1 > K ? -1 : k + 1), vector(k), vector(k - 1)};
+    const auto Pt = t ? engine.product_with(t) : Product<T, I>{};
     auto sums = engine.sum(4 * d, [&](Rows rows, double* partial) {
-      engine.on_graph.optimal_adjoint(graph, d, rows, step, partial);
+      engine.on_graph.optimal_adjoint(Pt, d, rows, step, partial);
     });
     for (int c = 0; c < d; ++c) alpha_bar[k * d + c] = static_cast<T>(sums[3 * d + c]);
     return sums;
@@ -344,7 +346,8 @@ void combine(const Csr<T, I>& graph, Isa isa, int threads, int d, int K, const T
 template <class T, class I>
 void product(const Csr<T, I>& graph, Isa isa, int threads, int d, const T* x, T* y) {
   Engine<T, I> engine(graph, isa, threads, d);
-  engine.run([&](Rows rows) { engine.on_graph.product(graph, d, rows, x, y); });
+  const auto Px = engine.product_with(x);
+  engine.run([&](Rows rows) { engine.on_graph.product(Px, d, rows, y); });
 }
 
 template <class T, class I>

@@ -13,13 +13,24 @@ namespace polybasis {
 template <class T>
 constexpr int widest = 256 / sizeof(T);  // what the registers of the narrowest fast instruction set hold
 
-// The propagation matrix P, symmetric, in compressed rows.
+template <class T, class I>
+struct Twins;
+
+// The propagation matrix P, symmetric, in compressed rows, and what is known of equal ones among them.
 template <class T, class I>
 struct Csr {
   const I* indptr;
   const I* indices;
   const T* values;
   int64_t rows;
+  const Twins<T, I>* twins = nullptr;
+};
+
+// A matrix times x, multiplied out row by row where the rows are needed.
+template <class T, class I>
+struct Product {
+  Csr<T, I> matrix;
+  const T* x;
 };
 
 struct Rows {
@@ -33,6 +44,16 @@ struct BareCsr {
   const int64_t* indptr;
   const I* indices;
   int64_t rows;
+};
+
+// Nonzeros of rows from `first_row` on, `count` in all: every one of a graph's, or those of a stripe of its columns. Row
+// indices are counted from first_row in indptr.
+template <class I>
+struct BarePart {
+  const int64_t* indptr;
+  const I* indices;
+  int64_t count, first_row;
+  bool first, last;  // of the parts that make up the rows
 };
 
 // Numbers for each channel in twice the digits of T, as the sum of two.
@@ -74,23 +95,24 @@ struct OptimalAdjointStep {
 template <class T, class I>
 struct Passes {
   // y = P x
-  void (*product)(const Csr<T, I>&, int width, Rows, const T* x, T* y);
+  void (*product)(const Product<T, I>& Px, int width, Rows, T* y);
   // w = scale (P u) - beta v_prev (null: no such term) and sums <w, u>; w null: only the sums.
-  void (*lanczos_product)(const Csr<T, I>&, int width, Rows, const T* u, const Split<T>& scale, const T* v_prev,
+  void (*lanczos_product)(const Product<T, I>& Pu, int width, Rows, const T* u, const Split<T>& scale, const T* v_prev,
                           const Split<T>& beta, T* w, double* sums);
-  void (*recurrence)(const Csr<T, I>&, int width, Rows, const RecurrenceStep<T>&);
-  void (*recurrence_adjoint)(const Csr<T, I>&, int width, Rows, const RecurrenceAdjointStep<T>&, double* sums);
-  void (*optimal_adjoint)(const Csr<T, I>&, int width, Rows, const OptimalAdjointStep<T>&, double* sums);
+  void (*recurrence)(const Product<T, I>& Ph, int width, Rows, const RecurrenceStep<T>&);
+  void (*recurrence_adjoint)(const Product<T, I>& Plambda, int width, Rows, const RecurrenceAdjointStep<T>&,
+                             double* sums);
+  void (*optimal_adjoint)(const Product<T, I>& Pt, int width, Rows, const OptimalAdjointStep<T>&, double* sums);
 };
 
 // Passes on vectors u that stand for v = D^1/2 u (isolated nodes: v = u): then P v needs no value of a neighbour but its u.
 // Inner products are those of the v.
 template <class I>
 struct BarePasses {
-  // w = scale D^-1 A u - beta w (u and w: of the next but one vector, which w becomes) and sums <w, u>. Returns whether all
-  // indices were in range.
-  bool (*product)(const BareCsr<I>&, int width, Rows, const float* u, const Split<float>& scale, const Split<float>& beta,
-                  float* w, double* sums);
+  // w = scale D^-1 A u - beta w (u and w: of the next but one vector, which w becomes) and sums <w, u>, done when the last
+  // of the parts is. Returns whether all indices were in range.
+  bool (*product)(const BareCsr<I>&, const BarePart<I>&, int width, Rows, const float* u, const Split<float>& scale,
+                  const Split<float>& beta, float* w, double* sums);
   // u = scale u; w = w - gamma u; sums |w|^2.
   void (*subtract)(const BareCsr<I>&, int width, Rows, float* u, const Split<float>& scale, const Split<float>& gamma,
                    float* w, double* sums);

@@ -115,6 +115,7 @@ inline Lanes<T, L> times(const Split<T>& factor, int c, const Lanes<T, L>& x) {
 // ---- the sparse product -------------------------------------------------------------------------------------------
 
 constexpr int64_t prefetch_ahead = 32;    // nonzeros; enough to hide main memory behind the current rows
+constexpr int64_t bare_ahead = 64;         // the same where the vectors are so large that their addresses are not at hand either
 constexpr int64_t near_bytes = 4 << 20;    // a signal of this size needs no asking ahead
 constexpr int64_t longest_sum = 512;      // nonzeros added in one go: bounds the rounding error of hubs
 constexpr int64_t tile_rows = 32;         // rows whose product stays in the first-level cache for what follows, and whose
@@ -194,12 +195,12 @@ inline void gather_rows(const Csr<T, I>& graph, int width, Rows rows, const T* x
 
 // Calls f(rows, y, y_stride) for every tile of rows with its product P x in y: a place in `out`, or a scratch if null.
 template <class T, class I, class F>
-inline void over_products(const Csr<T, I>& graph, int width, Rows rows, const T* x, T* out, F&& f) {
+inline void over_products(const Product<T, I>& Px, int width, Rows rows, T* out, F&& f) {
   alignas(64) T scratch[tile_rows * widest<T>];
   over_tiles(rows, [&](Rows tile) {
     T* y = out ? out + tile.begin * width : scratch;
     const int64_t y_stride = out ? width : widest<T>;
-    gather_rows(graph, width, tile, x, y, y_stride);
+    gather_rows(Px.matrix, width, tile, Px.x, y, y_stride);
     f(tile, y, y_stride);
   });
 }
@@ -207,14 +208,14 @@ inline void over_products(const Csr<T, I>& graph, int width, Rows rows, const T*
 // ---- passes with a product ----------------------------------------------------------------------------------------
 
 template <class T, class I>
-void product(const Csr<T, I>& graph, int width, Rows rows, const T* x, T* y) {
-  gather_rows(graph, width, rows, x, y + rows.begin * width, width);
+void product(const Product<T, I>& Px, int width, Rows rows, T* y) {
+  gather_rows(Px.matrix, width, rows, Px.x, y + rows.begin * width, width);
 }
 
 template <class T, class I>
-void lanczos_product(const Csr<T, I>& graph, int width, Rows rows, const T* u, const Split<T>& scale, const T* v_prev,
+void lanczos_product(const Product<T, I>& Pu, int width, Rows rows, const T* u, const Split<T>& scale, const T* v_prev,
                      const Split<T>& beta, T* w, double* sums) {
-  over_products(graph, width, rows, u, w, [&](Rows tile, T* y, int64_t y_stride) {
+  over_products(Pu, width, rows, w, [&](Rows tile, T* y, int64_t y_stride) {
     TileSums<T, 1> inner;
     for (int64_t i = tile.begin; i < tile.end; ++i, y += y_stride)
       over_channels<T>(width, [&]<int L>(Width<L>, int c) {
@@ -229,8 +230,8 @@ void lanczos_product(const Csr<T, I>& graph, int width, Rows rows, const T* u, c
 }
 
 template <class T, class I>
-void recurrence(const Csr<T, I>& graph, int width, Rows rows, const RecurrenceStep<T>& step) {
-  over_products(graph, width, rows, step.h, static_cast<T*>(nullptr), [&](Rows tile, T* y, int64_t y_stride) {
+void recurrence(const Product<T, I>& Ph, int width, Rows rows, const RecurrenceStep<T>& step) {
+  over_products(Ph, width, rows, static_cast<T*>(nullptr), [&](Rows tile, T* y, int64_t y_stride) {
     for (int64_t i = tile.begin; i < tile.end; ++i, y += y_stride)
       over_channels<T>(width, [&]<int L>(Width<L>, int c) {
         const int64_t at = i * width + c;
@@ -243,9 +244,9 @@ void recurrence(const Csr<T, I>& graph, int width, Rows rows, const RecurrenceSt
 }
 
 template <class T, class I>
-void recurrence_adjoint(const Csr<T, I>& graph, int width, Rows rows, const RecurrenceAdjointStep<T>& step,
+void recurrence_adjoint(const Product<T, I>& Plambda, int width, Rows rows, const RecurrenceAdjointStep<T>& step,
                         double* sums) {
-  over_products(graph, width, rows, step.lambda, static_cast<T*>(nullptr), [&](Rows tile, T* y, int64_t y_stride) {
+  over_products(Plambda, width, rows, static_cast<T*>(nullptr), [&](Rows tile, T* y, int64_t y_stride) {
     TileSums<T, 4> inner;
     for (int64_t i = tile.begin; i < tile.end; ++i, y += y_stride)
       over_channels<T>(width, [&]<int L>(Width<L>, int c) {
@@ -265,7 +266,7 @@ void recurrence_adjoint(const Csr<T, I>& graph, int width, Rows rows, const Recu
 }
 
 template <class T, class I>
-void optimal_adjoint(const Csr<T, I>& graph, int width, Rows rows, const OptimalAdjointStep<T>& step, double* sums) {
+void optimal_adjoint(const Product<T, I>& Pt, int width, Rows rows, const OptimalAdjointStep<T>& step, double* sums) {
   const auto& weight = step.weight;
   auto finish = [&](Rows tile, const T* y, int64_t y_stride) {
     TileSums<T, 4> inner;
@@ -291,7 +292,7 @@ void optimal_adjoint(const Csr<T, I>& graph, int width, Rows rows, const Optimal
     inner.add_to(sums, width);
   };
   if (step.t)
-    over_products(graph, width, rows, step.t, static_cast<T*>(nullptr), finish);
+    over_products(Pt, width, rows, static_cast<T*>(nullptr), finish);
   else
     over_tiles(rows, [&](Rows tile) { finish(tile, nullptr, 0); });
 }
@@ -398,13 +399,14 @@ void mix(int width, Rows rows, const T* p, const T* x, const T* q, const T* u, c
 
 // ---- passes on a graph without values -------------------------------------------------------------------------------
 
-// Channels [c, c + L * V) of A u for one row.
+// Channels [c, c + L * V) of A u for one row, its nonzeros [begin, end) of the part.
 template <int L, int V, class I>
-inline bool bare_gather(const BareCsr<I>& graph, int64_t begin, int64_t end, const float* u, int64_t stride, float* y) {
-  const int64_t last = graph.indptr[graph.rows] - 1;
+inline bool bare_gather(const BarePart<I>& part, int64_t rows, int64_t begin, int64_t end, const float* u, int64_t stride,
+                        float* y) {
+  const int64_t last = part.count - 1;
   const auto place = [&](int64_t e) -> int64_t {
-    const auto node = static_cast<uint64_t>(static_cast<int64_t>(graph.indices[e]));
-    return node < static_cast<uint64_t>(graph.rows) ? static_cast<int64_t>(node) : -1;
+    const auto node = static_cast<uint64_t>(static_cast<int64_t>(part.indices[e]));
+    return node < static_cast<uint64_t>(rows) ? static_cast<int64_t>(node) : -1;
   };
   bool sound = true, first = true;
   int64_t e = begin;
@@ -412,7 +414,7 @@ inline bool bare_gather(const BareCsr<I>& graph, int64_t begin, int64_t end, con
     const int64_t stop = end - e > longest_sum ? e + longest_sum : end;
     Lanes<float, L> sum[V] = {};
     for (; e < stop; ++e) {
-      const int64_t coming = place(e + prefetch_ahead < last ? e + prefetch_ahead : last);
+      const int64_t coming = place(e + bare_ahead < last ? e + bare_ahead : last);
       if (coming >= 0)
         for (int byte = 0; byte < int(L * V * sizeof(float)); byte += 64)
           __builtin_prefetch(reinterpret_cast<const char*>(u + coming * stride) + byte);
@@ -431,9 +433,16 @@ inline bool bare_gather(const BareCsr<I>& graph, int64_t begin, int64_t end, con
   return sound;
 }
 
+// The degree of a node, 1 where it has no neighbours.
 template <class I>
-bool bare_product(const BareCsr<I>& graph, int width, Rows rows, const float* u, const Split<float>& scale,
-                  const Split<float>& beta, float* w, double* sums) {
+inline float bare_degree(const BareCsr<I>& graph, int64_t node) {
+  const int64_t count = graph.indptr[node + 1] - graph.indptr[node];
+  return count > 0 ? static_cast<float>(count) : 1.0f;
+}
+
+template <class I>
+bool bare_product(const BareCsr<I>& graph, const BarePart<I>& part, int width, Rows rows, const float* u,
+                  const Split<float>& scale, const Split<float>& beta, float* w, double* sums) {
   constexpr int lanes = POLYBASIS_BYTES / sizeof(float);
   constexpr int most = widest<float> / lanes < 8 ? widest<float> / lanes : 8;
   alignas(64) float y[widest<float>];
@@ -441,22 +450,23 @@ bool bare_product(const BareCsr<I>& graph, int width, Rows rows, const float* u,
   over_tiles(rows, [&](Rows tile) {
     TileSums<float, 1> inner;
     for (int64_t i = tile.begin; i < tile.end; ++i) {
-      const int64_t begin = graph.indptr[i], end = graph.indptr[i + 1];
+      const int64_t begin = part.indptr[i - part.first_row], end = part.indptr[i - part.first_row + 1];
       int c = 0;
       auto take = [&]<int L, int V>(Width<L>, Width<V>) {
-        for (; c + L * V <= width; c += L * V) sound &= bare_gather<L, V>(graph, begin, end, u + c, width, y + c);
+        for (; c + L * V <= width; c += L * V) sound &= bare_gather<L, V>(part, graph.rows, begin, end, u + c, width, y + c);
       };
       take(Width<lanes>{}, Width<most>{});
       if constexpr (most > 4) take(Width<lanes>{}, Width<4>{});
       take(Width<lanes>{}, Width<2>{});
       take(Width<lanes>{}, Width<1>{});
       take(Width<1>{}, Width<1>{});
-      const float degree = end > begin ? static_cast<float>(end - begin) : 1.0f, inverse = 1.0f / degree;
+      const float degree = bare_degree(graph, i), inverse = 1.0f / degree;
       over_channels<float>(width, [&]<int L>(Width<L>, int c) {
         const int64_t at = i * width + c;
-        const auto value = times<L, float>(scale, c, load<L>(y + c) * inverse) - times<L, float>(beta, c, load<L>(w + at));
+        const auto product = times<L, float>(scale, c, load<L>(y + c) * inverse), before = load<L>(w + at);
+        const auto value = part.first ? product - times<L, float>(beta, c, before) : product + before;
         store(w + at, value);
-        inner.template add<L>(0, c, value * degree, load<L>(u + at));
+        if (part.last) inner.template add<L>(0, c, value * degree, load<L>(u + at));
       });
     }
     inner.add_to(sums, width);
@@ -470,8 +480,7 @@ void bare_subtract(const BareCsr<I>& graph, int width, Rows rows, float* u, cons
   over_tiles(rows, [&](Rows tile) {
     TileSums<float, 1> squares;
     for (int64_t i = tile.begin; i < tile.end; ++i) {
-      const int64_t count = graph.indptr[i + 1] - graph.indptr[i];
-      const float degree = count > 0 ? static_cast<float>(count) : 1.0f;
+      const float degree = bare_degree(graph, i);
       over_channels<float>(width, [&]<int L>(Width<L>, int c) {
         const int64_t at = i * width + c;
         const auto v = times<L, float>(scale, c, load<L>(u + at));

@@ -20,7 +20,8 @@ void recurrence_of_panel(const Csr<T, I>& graph, Isa isa, int threads, int d, in
     const int64_t at = k * d;
     const RecurrenceStep<T> step{coefficients.a + at, coefficients.b + at, coefficients.c + at, alpha + at + d,
                                  vector(k), vector(k - 1), vector(k + 1), z};
-    engine.run([&](Rows rows) { engine.on_graph.recurrence(graph, d, rows, step); });
+    const auto Ph = engine.product_with(vector(k));
+    engine.run([&](Rows rows) { engine.on_graph.recurrence(Ph, d, rows, step); });
   }
 }
 
@@ -46,8 +47,9 @@ void adjoint_of_panel(const Csr<T, I>& graph, Isa isa, int threads, int d, int K
     const T* c = k + 1 < K ? coefficients.c + at + d : none.data();
     const RecurrenceAdjointStep<T> step{coefficients.a + at, coefficients.b + at, c, alpha + at, z_bar,
                                         lambda, other, vector(k), vector(k - 1)};
+    const auto Plambda = engine.product_with(lambda);
     const auto sums = engine.sum(4 * d, [&](Rows rows, double* partial) {
-      engine.on_graph.recurrence_adjoint(graph, d, rows, step, partial);
+      engine.on_graph.recurrence_adjoint(Plambda, d, rows, step, partial);
     });
     narrow(&sums[0], gradient.a + at);
     narrow(&sums[d], gradient.b + at);

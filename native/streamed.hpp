@@ -9,8 +9,10 @@ namespace polybasis {
 
 // How the graph is read. mapped: it lies in files mapped for reading, which may be larger than memory: pages are asked for
 // ahead and let go of behind. backward: from its last row on; taking turns finds the end of the last pass in the file cache.
+// stripe_bytes: of a vector, as much as is read from at random at a time; columns are cut accordingly.
 struct Streaming {
   bool mapped, backward;
+  int64_t stripe_bytes;
 };
 
 // w = scale P u - beta w and sums <w, u>, both in the passes' form; false where an index was out of range.

@@ -30,6 +30,15 @@ def random_graph(nodes: int, edges: int, seed: int = 0) -> pb.Graph:
     return pb.Graph.from_edge_index(ends, nodes)
 
 
+def with_copies(graph: pb.Graph, copies: int) -> pb.Graph:
+    """Every node several times over, copies having the same neighbours: all copies of the first one's."""
+    rows = np.arange(graph.num_nodes).repeat(np.diff(graph.indptr))
+    ends = np.stack([rows, graph.indices.numpy()])[:, rows <= graph.indices.numpy()]
+    shifts = graph.num_nodes * np.stack(np.meshgrid(np.arange(copies), np.arange(copies))).reshape(2, -1)
+    edges = (ends[:, :, None] + shifts[:, None, :]).reshape(2, -1)
+    return pb.Graph.from_edge_index(edges, copies * graph.num_nodes)
+
+
 def dense(graph: pb.Graph) -> torch.Tensor:
     """P as a dense matrix, built from its definition and not from the package's own values."""
     adjacency = torch.zeros(graph.num_nodes, graph.num_nodes, dtype=torch.float64)

@@ -60,8 +60,12 @@ def pattern(indptr: Tensor, indices: Tensor, columns: int) -> Any | None:
     return None if module is None else module.Pattern(indptr, indices, columns, module.best_isa())
 
 
-def streamed(indptr: Any, indices: Any) -> Any:
+def streamed(indptr: Any, indices: Any, stripe_bytes: int = 2 << 30) -> Any:
     """The native operator of an unweighted graph in arrays that may be mapped files.
+
+    Args:
+        indptr, indices: its compressed rows.
+        stripe_bytes: of a vector, as much as is read from at random at a time.
 
     Raises:
         ImportError: where there are no kernels: plain torch cannot work on graphs larger than memory.
@@ -71,4 +75,4 @@ def streamed(indptr: Any, indices: Any) -> Any:
         raise ImportError("graphs on disk need the native kernels: install a C++ compiler and reinstall polybasis")
     kind = module.StreamedGraphI32 if indices.dtype.itemsize == 4 else module.StreamedGraphI64
     mapped = all(isinstance(array, np.memmap) and array.mode == "r" for array in (indptr, indices))
-    return kind(indptr, indices, mapped, module.best_isa())
+    return kind(indptr, indices, mapped, stripe_bytes, module.best_isa())

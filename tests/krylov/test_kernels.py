@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from conftest import random_graph
+from conftest import dense, random_graph, with_copies
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -44,14 +44,20 @@ def isa(request: pytest.FixtureRequest) -> str:
     return request.param
 
 
+@pytest.fixture(params=["plain", "twins"])
+def graph(request: pytest.FixtureRequest) -> pb.Graph:
+    """On 900 nodes; of the twins, six at a time have the same neighbours."""
+    return random_graph(900, 6000) if request.param == "plain" else with_copies(random_graph(150, 600), 6)
+
+
 def both(graph: pb.Graph, dtype: torch.dtype, isa: str) -> tuple[NativeKernels, ReferenceKernels]:
     operator = native.operator(graph.indptr, graph.indices, graph.values(dtype), isa)
     return NativeKernels(operator), ReferenceKernels(graph)
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_optimal_basis_and_its_gradient(width: int, dtype: torch.dtype, isa: str) -> None:
-    graph, K = random_graph(900, 6000), 5
+def test_optimal_basis_and_its_gradient(graph: pb.Graph, width: int, dtype: torch.dtype, isa: str) -> None:
+    K = 5
     fast, reference = both(graph, dtype, isa)
     x = torch.relu(torch.randn(900, width, dtype=dtype))
     alpha, z_bar = torch.randn(K + 1, width, dtype=dtype), torch.randn(900, width, dtype=dtype)
@@ -69,8 +75,8 @@ def test_optimal_basis_and_its_gradient(width: int, dtype: torch.dtype, isa: str
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_recurrence_and_its_gradient(width: int, dtype: torch.dtype, isa: str) -> None:
-    graph, K = random_graph(900, 6000), 4
+def test_recurrence_and_its_gradient(graph: pb.Graph, width: int, dtype: torch.dtype, isa: str) -> None:
+    K = 4
     fast, reference = both(graph, dtype, isa)
     x, z_bar = torch.randn(900, width, dtype=dtype), torch.randn(900, width, dtype=dtype)
     alpha = torch.randn(K + 1, width, dtype=dtype)
@@ -95,16 +101,20 @@ def test_recurrence_and_its_gradient(width: int, dtype: torch.dtype, isa: str) -
 @given(
     nodes=st.integers(1, 60),
     edges=st.integers(0, 200),
+    copies=st.integers(1, 4),
     width=st.integers(1, 100),
     K=st.integers(0, 9),
     double=st.booleans(),
     wide=st.booleans(),
     seed=st.integers(0, 999),
 )
-def test_random_sizes(nodes: int, edges: int, width: int, K: int, double: bool, wide: bool, seed: int) -> None:
+def test_random_sizes(
+    nodes: int, edges: int, copies: int, width: int, K: int, double: bool, wide: bool, seed: int
+) -> None:
     """Every kernel, both index types, whatever the sizes: finite numbers that agree with the reference."""
     dtype = torch.float64 if double else torch.float32
-    graph = random_graph(nodes, edges, seed)
+    graph = with_copies(random_graph(nodes, edges, seed), copies)
+    nodes = graph.num_nodes
     index = torch.int64 if wide else torch.int32
     operator = native.operator(graph.indptr.to(index), graph.indices.to(index), graph.values(dtype))
     fast, reference = NativeKernels(operator), ReferenceKernels(graph)
@@ -125,6 +135,29 @@ def test_random_sizes(nodes: int, edges: int, width: int, K: int, double: bool, 
         reference.recurrence_adjoint(fast.in_order(h), alpha, numbers, z)[0],
         dtype,
     )
+
+
+def test_twins_are_found_where_they_save_work(dtype: torch.dtype) -> None:
+    few, many = random_graph(300, 2000), with_copies(random_graph(100, 600), 3)
+    for graph, twins in ((few, False), (many, True)):
+        operator = native.operator(graph.indptr, graph.indices, graph.values(dtype))
+        assert operator.has_twins() == twins
+        x = torch.randn(graph.num_nodes, 7, dtype=dtype)
+        y = torch.empty_like(x)
+        operator.product(x, y, 2)
+        close(y, (dense(graph) @ x.double()).to(dtype), dtype)
+
+
+def test_equal_rows_of_a_matrix_that_is_not_symmetric_are_no_twins() -> None:
+    matrix = np.tile([1.0, 0, 0, 0, 2, 0, 0, 0], (8, 1))
+    indices = np.tile(np.array([0, 4], dtype=np.int32), 8)
+    operator = native.operator(
+        torch.arange(0, 17, 2, dtype=torch.int32), torch.from_numpy(indices), torch.tensor([1.0, 2.0] * 8)
+    )
+    assert not operator.has_twins()
+    x, y = torch.randn(8, 3), torch.empty(8, 3)
+    operator.product(x, y, 1)
+    close(y, torch.from_numpy(matrix).float() @ x, torch.float32)
 
 
 def test_an_operator_checks_its_arrays() -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.sparse
 import torch
 from conftest import random_graph
 
@@ -216,6 +217,41 @@ def test_damage_is_named(tmp_path: Path) -> None:
         precompute(on_disk, whole, 4, memory=MEMORY)
     with pytest.raises(FileExistsError, match="not empty"):
         precompute(on_disk, on_disk.path, 3, memory=MEMORY)
+
+
+@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize("stripe", [1 << 30, 30_000, 1_000])
+def test_stripes_of_columns_change_nothing_but_rounding(stripe: int, wide: bool) -> None:
+    graph, rng, width = random_graph(5000, 40_000), np.random.default_rng(0), 5
+    indptr, indices = graph.indptr.numpy().astype(np.int64), graph.indices.numpy()
+    indices = indices.astype(np.int64) if wide else indices
+    u, before = rng.standard_normal((2, 5000, width)).astype(np.float32)
+    scale, beta = rng.random((2, width))
+    degrees = np.maximum(np.diff(indptr), 1)[:, None]
+    adjacency = scipy.sparse.csr_array((np.ones(len(indices)), indices, indptr))
+    expected = scale * (adjacency @ u.astype(np.float64)) / degrees - beta * before
+    for threads in (1, 2):
+        w, sums = before.copy(), np.zeros(width)
+        native.streamed(indptr, indices, stripe).product(u, scale, beta, w, sums, threads)
+        np.testing.assert_allclose(w, expected, atol=3e-6)
+        np.testing.assert_allclose(sums, (expected * u * degrees).sum(0), rtol=1e-5)
+
+
+@pytest.mark.parametrize("stripe", [1 << 30, 4])
+def test_rows_out_of_order_or_out_of_range_in_stripes(stripe: int) -> None:
+    indptr = np.array([0, 3, 4, 5, 6])
+    u, sums = np.arange(4, dtype=np.float32)[:, None] + 1, np.zeros(1)
+
+    def product(indices: list[int]) -> np.ndarray:
+        w = np.zeros((4, 1), dtype=np.float32)
+        operator = native.streamed(indptr, np.array(indices, dtype=np.int32), stripe)
+        operator.product(u, np.ones(1), np.zeros(1), w, sums, 1)
+        return w[:, 0]
+
+    np.testing.assert_allclose(product([3, 1, 2, 0, 0, 0]), [3, 1, 1, 1])
+    for wrong in (-1, 4, np.iinfo(np.int32).max):
+        with pytest.raises(ValueError, match="node out of range"):
+            product([3, wrong, 2, 0, 0, 0])
 
 
 def test_indices_out_of_range_never_leave_the_arrays(tmp_path: Path) -> None:

@@ -145,14 +145,7 @@ class Lanczos {
   T* vector(int k) { return V_ + k * plane_; }
   double* row(double* numbers, int k) { return numbers + k * width_; }
 
-  Split<T> split(const double* numbers) const {
-    Split<T> parts;
-    for (int c = 0; c < width_; ++c) {
-      parts.high[c] = static_cast<T>(numbers[c]);
-      parts.low[c] = static_cast<T>(numbers[c] - parts.high[c]);
-    }
-    return parts;
-  }
+  Split<T> split(const double* numbers) const { return Split<T>::of(numbers, width_); }
 
   template <class Pass>
   std::vector<double> lengths(Pass&& pass) {

@@ -60,6 +60,15 @@ struct BarePart {
 template <class T>
 struct Split {
   T high[widest<T>], low[widest<T>];
+
+  static Split of(const double* numbers, int width) {
+    Split parts{};
+    for (int c = 0; c < width; ++c) {
+      parts.high[c] = static_cast<T>(numbers[c]);
+      parts.low[c] = static_cast<T>(numbers[c] - parts.high[c]);
+    }
+    return parts;
+  }
 };
 
 // h' = a P h + b h + c h_prev and z += alpha h' (h_prev may be h' itself, or null).

@@ -13,15 +13,6 @@ namespace {
 constexpr int64_t block_rows = 1 << 14;
 constexpr int64_t striped_nonzeros = 1 << 22;  // of a block, about: enough visits to a stripe to pay for going there
 
-Split<float> split(const double* numbers, int width) {
-  Split<float> parts{};
-  for (int c = 0; c < width; ++c) {
-    parts.high[c] = static_cast<float>(numbers[c]);
-    parts.low[c] = static_cast<float>(numbers[c] - parts.high[c]);
-  }
-  return parts;
-}
-
 // Runs pass(rows, partial sums, scratch) over blocks of `size` rows and adds up their sums in order: the same for any number
 // of threads, each of which has its own copy of the scratch.
 template <class Scratch, class Pass>
@@ -116,7 +107,7 @@ class Window {
 template <class I>
 bool streamed_product(const BareCsr<I>& graph, Isa isa, int threads, Streaming streaming, int width, const float* u,
                       const double* scale, const double* beta, float* w, double* sums) {
-  const auto scale_ = split(scale, width), beta_ = split(beta, width);
+  const auto scale_ = Split<float>::of(scale, width), beta_ = Split<float>::of(beta, width);
   const auto& passes = bare_passes<I>(isa);
   const Window<I> window(graph, streaming.backward);
   const int64_t nonzeros = graph.indptr[graph.rows], bytes = graph.rows * width * int64_t(sizeof(float));
@@ -149,7 +140,7 @@ bool streamed_product(const BareCsr<I>& graph, Isa isa, int threads, Streaming s
 template <class I>
 void streamed_subtract(const BareCsr<I>& graph, Isa isa, int threads, Streaming streaming, int width, float* u,
                        const double* scale, const double* gamma, float* w, double* sums) {
-  const auto scale_ = split(scale, width), gamma_ = split(gamma, width);
+  const auto scale_ = Split<float>::of(scale, width), gamma_ = Split<float>::of(gamma, width);
   const auto& passes = bare_passes<I>(isa);
   const MappedArray<int64_t> indptr{graph.indptr, graph.rows + 1};
   struct Nothing {};

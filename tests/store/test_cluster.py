@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -9,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import optuna
 import pytest
 from conftest import random_graph
+from optuna.storages.journal import JournalFileBackend
 from test_store import assert_same_store
 
 from polybasis import cluster, native
@@ -73,6 +77,19 @@ def test_runs_on_a_cluster_are_the_runs_of_one_machine(two_machines: Any, tmp_pa
     for one, other in zip(alone, together, strict=True):
         assert one["key"] == other["key"]
         assert one["test_accuracy"] == other["test_accuracy"]
+
+
+def test_a_search_on_a_cluster_shares_one_study(two_machines: Any, tmp_path: Path) -> None:
+    study, out = tmp_path / "study.log", tmp_path / "best.toml"
+    search = ["--dataset", "csbm", "--model", "gpr-gnn", "--trials", "6", "--splits", "1", "--epochs", "5"]
+    where = ["--ray", two_machines.address, "--workers", "2", "--study", str(study), "--out", str(out)]
+    subprocess.run([sys.executable, "-m", "polybasis", "tune", *search, *where], check=True, timeout=300)
+    assert Config.from_toml(out).settings == "tuned"
+    storage = optuna.storages.JournalStorage(JournalFileBackend(str(study)))
+    (found,) = optuna.get_all_study_names(storage)
+    trials = optuna.load_study(study_name=found, storage=storage).trials
+    ended = [trial for trial in trials if trial.state.is_finished()]
+    assert len(ended) in (6, 7), "no more than what the other worker had begun"
 
 
 def test_a_cluster_that_is_not_there_is_named() -> None:

@@ -70,13 +70,13 @@ def precompute(
 
 
 def _expected_seconds(graph: GraphFolder, plan: Plan) -> float:
-    """From one product on as much of the graph as a second has room for."""
-    rows = int(np.searchsorted(graph.indptr, min(graph.nonzeros, 20_000_000), side="right")) - 1
-    rows = max(1, min(rows, graph.nodes))
-    indptr = np.array(graph.indptr[: rows + 1])
-    indices = np.array(graph.indices[: int(indptr[-1])]) % rows  # its neighbours, folded into what is here
-    operator, width = native.streamed(indptr, indices), plan.blocks[0]
-    u, w = np.zeros((rows, width), dtype=np.float32), np.zeros((rows, width), dtype=np.float32)
+    """From one product on as much of the graph as a second or two have room for, in vectors as far from the cache."""
+    width = plan.blocks[0]
+    nodes = min(graph.nodes, (1 << 30) // (4 * width))
+    indptr = np.minimum(graph.indptr[: nodes + 1], min(graph.nonzeros, 20_000_000))
+    indices = np.array(graph.indices[: int(indptr[-1])]) % nodes  # neighbours, folded into what is here
+    operator = native.streamed(indptr, indices)
+    u, w = np.ones((nodes, width), dtype=np.float32), np.ones((nodes, width), dtype=np.float32)
     numbers, sums = np.ones(width), np.zeros(width)
     best = float("inf")
     for _ in range(2):
@@ -84,5 +84,5 @@ def _expected_seconds(graph: GraphFolder, plan: Plan) -> float:
         operator.product(u, numbers, numbers, w, sums, torch.get_num_threads())
         operator.subtract(u, numbers, numbers, w, sums, torch.get_num_threads())
         best = min(best, time.monotonic() - start)
-    share = (rows + int(indptr[-1])) / (graph.nodes + graph.nonzeros)
+    share = (nodes + int(indptr[-1])) / (graph.nodes + graph.nonzeros)
     return best / share * plan.K * len(plan.blocks)

@@ -67,7 +67,8 @@ class Engine {
     core_.emplace(graph.twins->core.view(), threads, width);
   }
 
-  // P x, for passes to multiply out. Where rows of P are equal, most of it is done here, once for each class.
+  // P x, for passes to multiply out. Where rows of P are equal, most of it is done here, once for each class; what
+  // is returned is good until the next call.
   Product<T, I> product_with(const T* x) {
     if (!graph.twins) return {graph, x};
     const auto multiply = [&](const Blocks& blocks, const Product<T, I>& product, std::vector<T>& y) {

@@ -16,7 +16,8 @@ constexpr int widest = 256 / sizeof(T);  // what the registers of the narrowest 
 template <class T, class I>
 struct Twins;
 
-// The propagation matrix P, symmetric, in compressed rows, and what is known of equal ones among them.
+// A sparse matrix in compressed rows: the propagation matrix P, symmetric, with what is known of equal rows, or a factor of
+// it.
 template <class T, class I>
 struct Csr {
   const I* indptr;
@@ -46,8 +47,8 @@ struct BareCsr {
   int64_t rows;
 };
 
-// Nonzeros of rows from `first_row` on, `count` in all: every one of a graph's, or those of a stripe of its columns. Row
-// indices are counted from first_row in indptr.
+// Nonzeros of rows from `first_row` on, `count` in all: every one of a graph's, or those of a stripe of its columns.
+// indptr[0] is where first_row's begin.
 template <class I>
 struct BarePart {
   const int64_t* indptr;

@@ -2,7 +2,7 @@
 #include "streamed.hpp"
 
 #include <algorithm>
-#include <limits>
+#include <exception>
 #include <vector>
 
 #include "pages.hpp"
@@ -11,7 +11,8 @@ namespace polybasis {
 namespace {
 
 constexpr int64_t block_rows = 1 << 14;
-constexpr int64_t striped_nonzeros = 1 << 22;  // of a block, about: enough visits to a stripe to pay for going there
+constexpr int64_t striped_rows = 16 * block_rows;
+constexpr int64_t striped_nonzeros = 1 << 22;  // sorted at a time: enough visits to a stripe to pay for going there
 
 // Runs pass(rows, partial sums, scratch) over blocks of `size` rows and adds up their sums in order: the same for any number
 // of threads, each of which has its own copy of the scratch.
@@ -20,15 +21,22 @@ void summed(int64_t rows, int64_t size, int width, int threads, bool backward, d
             Pass&& pass) {
   const int64_t blocks = (rows + size - 1) / size;
   std::vector<double> partial(blocks * width, 0.0);
+  std::exception_ptr thrown;  // memory may run out; that has to leave the threads first
 #pragma omp parallel num_threads(std::max(threads, 1))
   {
     Scratch own = scratch;
 #pragma omp for schedule(dynamic, 1)
     for (int64_t i = 0; i < blocks; ++i) {
       const int64_t b = backward ? blocks - 1 - i : i;
-      pass(Rows{b * size, std::min(rows, (b + 1) * size)}, partial.data() + b * width, own);
+      try {
+        pass(Rows{b * size, std::min(rows, (b + 1) * size)}, partial.data() + b * width, own);
+      } catch (...) {
+#pragma omp critical
+        thrown = std::current_exception();
+      }
     }
   }
+  if (thrown) std::rethrow_exception(thrown);
   std::fill_n(sums, width, 0.0);
   for (int64_t b = 0; b < blocks; ++b)
     for (int c = 0; c < width; ++c) sums[c] += partial[b * width + c];
@@ -44,19 +52,23 @@ class Stripes {
   void sort(const BareCsr<I>& graph, Rows rows) {
     const int64_t columns = (graph.rows + count() - 1) / count();
     first_row_ = rows.begin;
-    for (auto& stripe : stripes_) stripe.indptr.assign(1, 0);
+    for (auto& stripe : stripes_) {
+      stripe.indptr.assign(1, 0);
+      stripe.indices.clear();
+    }
     for (int64_t i = rows.begin; i < rows.end; ++i) {
       const I* at = graph.indices + graph.indptr[i];
       const I* const end = graph.indices + graph.indptr[i + 1];
       for (int64_t s = 0; s < count(); ++s) {
         auto& [indptr, indices] = stripes_[s];
-        const auto used = static_cast<size_t>(indptr.back()), most = used + static_cast<size_t>(end - at);
-        if (indices.size() < most) indices.resize(2 * most);
-        I* to = indices.data() + used;
-        // The last one takes whatever is left, of rows out of order too.
-        const int64_t limit = s + 1 == count() ? std::numeric_limits<int64_t>::max() : (s + 1) * columns;
-        while (at < end && *at < limit) *to++ = *at++;
-        indptr.push_back(to - indices.data());
+        const I* stop = at;
+        if (s + 1 == count())
+          stop = end;  // whatever is left, of rows out of order too
+        else
+          while (stop < end && *stop < (s + 1) * columns) ++stop;
+        indices.insert(indices.end(), at, stop);
+        indptr.push_back(static_cast<int64_t>(indices.size()));
+        at = stop;
       }
     }
   }
@@ -80,9 +92,9 @@ class Stripes {
 template <class I>
 class Window {
  public:
-  Window(const BareCsr<I>& graph, bool backward)
+  Window(const BareCsr<I>& graph, int64_t block, bool backward)
       : graph_(graph), indptr_{graph.indptr, graph.rows + 1}, indices_{graph.indices, graph.indptr[graph.rows]},
-        ahead_(backward ? -rows_ahead : rows_ahead) {}
+        ahead_(std::max(16 * block_rows, 4 * block) * (backward ? -1 : 1)) {}
 
   void enter(Rows rows) const {
     const int64_t begin = std::clamp<int64_t>(rows.begin + ahead_, 0, graph_.rows);
@@ -95,7 +107,6 @@ class Window {
   }
 
  private:
-  static constexpr int64_t rows_ahead = 16 * block_rows;
   const BareCsr<I>& graph_;
   MappedArray<int64_t> indptr_;
   MappedArray<I> indices_;
@@ -109,24 +120,27 @@ bool streamed_product(const BareCsr<I>& graph, Isa isa, int threads, Streaming s
                       const double* scale, const double* beta, float* w, double* sums) {
   const auto scale_ = Split<float>::of(scale, width), beta_ = Split<float>::of(beta, width);
   const auto& passes = bare_passes<I>(isa);
-  const Window<I> window(graph, streaming.backward);
-  const int64_t nonzeros = graph.indptr[graph.rows], bytes = graph.rows * width * int64_t(sizeof(float));
+  const int64_t bytes = graph.rows * width * int64_t(sizeof(float));
   const int64_t stripes = (bytes + streaming.stripe_bytes - 1) / streaming.stripe_bytes;
-  const int64_t wanted_rows = graph.rows * striped_nonzeros / std::max<int64_t>(nonzeros, 1);
-  const int64_t size = stripes > 1 ? std::clamp(wanted_rows, block_rows, 16 * block_rows) : block_rows;
+  const int64_t size = stripes > 1 ? striped_rows : block_rows;
+  const Window<I> window(graph, size, streaming.backward);
   bool sound = true;
   const auto pass = [&](Rows rows, double* partial, Stripes<I>& sorted) {
     if (streaming.mapped) window.enter(rows);
-    const auto add = [&](const BarePart<I>& part) {
-      return passes.product(graph, part, width, rows, u, scale_, beta_, w, partial);
+    const auto add = [&](const BarePart<I>& part, Rows here) {
+      return passes.product(graph, part, width, here, u, scale_, beta_, w, partial);
     };
     bool sound_here = true;
-    if (stripes > 1) {
-      sorted.sort(graph, rows);
-      for (int64_t s = 0; s < stripes; ++s) sound_here &= add(sorted[s]);
-    } else {
-      sound_here = add({graph.indptr, graph.indices, nonzeros, 0, true, true});
-    }
+    if (stripes > 1)
+      for (Rows here{rows.begin, rows.begin}; here.begin < rows.end; here.begin = here.end) {
+        const int64_t* const row = graph.indptr + here.begin;
+        const auto after = std::upper_bound(row + 2, graph.indptr + rows.end + 1, *row + striped_nonzeros);
+        here.end = after - graph.indptr - 1;  // one row at least
+        sorted.sort(graph, here);
+        for (int64_t s = 0; s < stripes; ++s) sound_here &= add(sorted[s], here);
+      }
+    else
+      sound_here = add({graph.indptr, graph.indices, graph.indptr[graph.rows], 0, true, true}, rows);
     if (!sound_here) {
 #pragma omp atomic write
       sound = false;

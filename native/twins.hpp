@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -42,10 +43,9 @@ struct Twins {
 template <class T, class I>
 std::vector<I> classes_of_equal_rows(const Csr<T, I>& P) {
   const auto same = [&](I a, I b) {
-    const auto length = [&](I row) { return static_cast<size_t>(P.indptr[row + 1] - P.indptr[row]); };
-    return length(a) == length(b) &&
-           !std::memcmp(P.indices + P.indptr[a], P.indices + P.indptr[b], length(a) * sizeof(I)) &&
-           !std::memcmp(P.values + P.indptr[a], P.values + P.indptr[b], length(a) * sizeof(T));
+    const I from = P.indptr[a], to = P.indptr[a + 1], other = P.indptr[b];
+    return to - from == P.indptr[b + 1] - other && std::equal(P.indices + from, P.indices + to, P.indices + other) &&
+           std::equal(P.values + from, P.values + to, P.values + other);
   };
   std::vector<std::pair<uint64_t, I>> rows(P.rows);  // equal ones have the same number, and so come one after the other
   for (int64_t i = 0; i < P.rows; ++i) {
@@ -75,34 +75,44 @@ std::vector<I> classes_of_equal_rows(const Csr<T, I>& P) {
 
 template <class T, class I>
 std::unique_ptr<const Twins<T, I>> Twins<T, I>::of(const Csr<T, I>& P) {
+  if (P.rows == 0) return nullptr;
   const std::vector<I> class_of = classes_of_equal_rows(P);
-  const I classes = P.rows ? *std::max_element(class_of.begin(), class_of.end()) + 1 : 0;
+  const I classes = *std::max_element(class_of.begin(), class_of.end()) + 1;
   if (4 * int64_t(classes) > 3 * P.rows) return nullptr;  // hardly any
-  std::vector<std::vector<I>> nodes(classes);
-  for (int64_t i = 0; i < P.rows; ++i) nodes[class_of[i]].push_back(static_cast<I>(i));
 
   auto twins = std::make_unique<Twins>();
-  std::vector<size_t> met(classes, 0);
-  for (const auto& members : nodes) {
-    for (const I node : members) twins->members.add(node, T(1));
-    twins->members.end_row();
-    const auto over_row = [&](auto&& f) {
-      for (int64_t e = P.indptr[members[0]]; e < P.indptr[members[0] + 1]; ++e) f(class_of[P.indices[e]], P.values[e]);
-    };
-    over_row([&](I column, T value) {
-      if (met[column]++ == 0) twins->core.add(column, value);
-    });
-    bool whole = true;
-    over_row([&](I column, T) { whole &= met[column] == nodes[column].size(); });
-    if (!whole) return nullptr;  // P is not symmetric
-    over_row([&](I column, T) { met[column] = 0; });
-    twins->core.end_row();
+  auto& [members, core, spread] = *twins;
+  members.indptr.resize(classes + 1);
+  for (const I c : class_of) ++members.indptr[c + 1];
+  std::partial_sum(members.indptr.begin(), members.indptr.end(), members.indptr.begin());
+  members.indices.resize(P.rows);
+  members.values.assign(P.rows, T(1));
+  std::vector<I> next = members.indptr;
+  for (int64_t i = 0; i < P.rows; ++i) members.indices[next[class_of[i]]++] = static_cast<I>(i);
+
+  std::vector<I> met(classes, 0);
+  std::vector<T> value_of(classes);
+  for (I c = 0; c < classes; ++c) {
+    const I first = members.indices[members.indptr[c]];
+    bool whole = true;  // all of a class at one value, or nothing of it: not so where P is not symmetric
+    for (int64_t e = P.indptr[first]; e < P.indptr[first + 1]; ++e) {
+      const I column = class_of[P.indices[e]];
+      if (met[column]++ == 0) core.add(column, value_of[column] = P.values[e]);
+      whole &= P.values[e] == value_of[column];
+    }
+    core.end_row();
+    for (int64_t e = core.indptr[c]; e < core.indptr[c + 1]; ++e) {
+      const I column = core.indices[e];
+      whole &= met[column] == members.indptr[column + 1] - members.indptr[column];
+      met[column] = 0;
+    }
+    if (!whole) return nullptr;
   }
-  for (const I of_node : class_of) {
-    twins->spread.add(of_node, T(1));
-    twins->spread.end_row();
+  for (const I c : class_of) {
+    spread.add(c, T(1));
+    spread.end_row();
   }
-  const auto left = static_cast<int64_t>(twins->core.indices.size()) + 2 * P.rows;
+  const auto left = static_cast<int64_t>(core.indices.size()) + 2 * P.rows;
   if (4 * left > 3 * static_cast<int64_t>(P.indptr[P.rows])) return nullptr;
   return twins;
 }

@@ -148,16 +148,15 @@ def test_twins_are_found_where_they_save_work(dtype: torch.dtype) -> None:
         close(y, (dense(graph) @ x.double()).to(dtype), dtype)
 
 
-def test_equal_rows_of_a_matrix_that_is_not_symmetric_are_no_twins() -> None:
-    matrix = np.tile([1.0, 0, 0, 0, 2, 0, 0, 0], (8, 1))
-    indices = np.tile(np.array([0, 4], dtype=np.int32), 8)
-    operator = native.operator(
-        torch.arange(0, 17, 2, dtype=torch.int32), torch.from_numpy(indices), torch.tensor([1.0, 2.0] * 8)
-    )
+@pytest.mark.parametrize("row", [[1.0, 2, 3, 4, 5, 6, 7, 8] * 8, [1.0] * 32 + [0.0] * 32], ids=["values", "columns"])
+def test_equal_rows_of_a_matrix_that_is_not_symmetric_are_no_twins(row: list[float]) -> None:
+    matrix = torch.tensor(row).repeat(64, 1).to_sparse_csr()
+    indptr, indices = matrix.crow_indices().int(), matrix.col_indices().int()
+    operator = native.operator(indptr, indices, matrix.values())
     assert not operator.has_twins()
-    x, y = torch.randn(8, 3), torch.empty(8, 3)
+    x, y = torch.randn(64, 3), torch.empty(64, 3)
     operator.product(x, y, 1)
-    close(y, torch.from_numpy(matrix).float() @ x, torch.float32)
+    close(y, matrix.to_dense() @ x, torch.float32)
 
 
 def test_an_operator_checks_its_arrays() -> None:

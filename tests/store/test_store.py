@@ -219,37 +219,48 @@ def test_damage_is_named(tmp_path: Path) -> None:
         precompute(on_disk, on_disk.path, 3, memory=MEMORY)
 
 
-@pytest.mark.parametrize("wide", [False, True])
-@pytest.mark.parametrize("stripe", [1 << 30, 30_000, 1_000])
-def test_stripes_of_columns_change_nothing_but_rounding(stripe: int, wide: bool) -> None:
-    graph, rng, width = random_graph(5000, 40_000), np.random.default_rng(0), 5
-    indptr, indices = graph.indptr.numpy().astype(np.int64), graph.indices.numpy()
-    indices = indices.astype(np.int64) if wide else indices
-    u, before = rng.standard_normal((2, 5000, width)).astype(np.float32)
+@pytest.fixture(scope="module")
+def several_blocks() -> pb.Graph:
+    """Of as many rows as two blocks have where there are stripes, the first sorted in parts."""
+    return random_graph(300_000, 3_000_000)
+
+
+@pytest.mark.parametrize("index", [np.int32, np.int64])
+@pytest.mark.parametrize("stripe", [1 << 30, 3_000_000, 1_000_000])
+def test_stripes_of_columns_change_nothing_but_rounding(several_blocks: pb.Graph, stripe: int, index: type) -> None:
+    graph, nodes, width, rng = several_blocks, several_blocks.num_nodes, 5, np.random.default_rng(0)
+    indptr, indices = graph.indptr.numpy().astype(np.int64), graph.indices.numpy().astype(index)
+    u, before = rng.standard_normal((2, nodes, width)).astype(np.float32)
     scale, beta = rng.random((2, width))
     degrees = np.maximum(np.diff(indptr), 1)[:, None]
     adjacency = scipy.sparse.csr_array((np.ones(len(indices)), indices, indptr))
     expected = scale * (adjacency @ u.astype(np.float64)) / degrees - beta * before
+    found = []
     for threads in (1, 2):
-        w, sums = before.copy(), np.zeros(width)
-        native.streamed(indptr, indices, stripe).product(u, scale, beta, w, sums, threads)
-        np.testing.assert_allclose(w, expected, atol=3e-6)
-        np.testing.assert_allclose(sums, (expected * u * degrees).sum(0), rtol=1e-5)
+        operator = native.streamed(indptr, indices, stripe)
+        for _ in ("forward", "backward"):
+            w, sums = before.copy(), np.zeros(width)
+            operator.product(u, scale, beta, w, sums, threads)
+            found.append((w.tobytes(), sums.tobytes()))
+            np.testing.assert_allclose(w, expected, atol=1e-5)
+            np.testing.assert_allclose(sums, (expected * u * degrees).sum(0), rtol=1e-4)
+    assert len(set(found)) == 1
 
 
+@pytest.mark.parametrize("index", [np.int32, np.int64])
 @pytest.mark.parametrize("stripe", [1 << 30, 4])
-def test_rows_out_of_order_or_out_of_range_in_stripes(stripe: int) -> None:
+def test_rows_out_of_order_or_out_of_range_in_stripes(stripe: int, index: type) -> None:
     indptr = np.array([0, 3, 4, 5, 6])
     u, sums = np.arange(4, dtype=np.float32)[:, None] + 1, np.zeros(1)
 
     def product(indices: list[int]) -> np.ndarray:
         w = np.zeros((4, 1), dtype=np.float32)
-        operator = native.streamed(indptr, np.array(indices, dtype=np.int32), stripe)
+        operator = native.streamed(indptr, np.array(indices, dtype=index), stripe)
         operator.product(u, np.ones(1), np.zeros(1), w, sums, 1)
         return w[:, 0]
 
     np.testing.assert_allclose(product([3, 1, 2, 0, 0, 0]), [3, 1, 1, 1])
-    for wrong in (-1, 4, np.iinfo(np.int32).max):
+    for wrong in (-1, 4, np.iinfo(index).max):
         with pytest.raises(ValueError, match="node out of range"):
             product([3, wrong, 2, 0, 0, 0])
 

@@ -14,6 +14,7 @@ import typer
 from polybasis import native
 from polybasis.cli.display import console, precompute_bar
 from polybasis.cli.options import AsJson, DataRoot, Ray, as_bytes
+from polybasis.store.arrays import zeros
 from polybasis.store.graph_folder import GraphFolder
 from polybasis.store.precompute import Keep, Plan, kept_rows, plan_precompute
 from polybasis.store.precompute import precompute as make_store
@@ -70,13 +71,15 @@ def precompute(
 
 
 def _expected_seconds(graph: GraphFolder, plan: Plan) -> float:
-    """From one product on as much of the graph as a second or two have room for, in vectors as far from the cache."""
+    """From one product on a part of the graph, with vectors too large for the cache. Those of the largest graphs also
+    miss the translation of addresses, and wait for the disk: that takes longer."""
     width = plan.blocks[0]
-    nodes = min(graph.nodes, (1 << 30) // (4 * width))
+    nodes = min(graph.nodes, 1 << 24, (1 << 30) // (4 * width))
     indptr = np.minimum(graph.indptr[: nodes + 1], min(graph.nonzeros, 20_000_000))
     indices = np.array(graph.indices[: int(indptr[-1])]) % nodes  # neighbours, folded into what is here
     operator = native.streamed(indptr, indices)
-    u, w = np.ones((nodes, width), dtype=np.float32), np.ones((nodes, width), dtype=np.float32)
+    u, w = zeros(nodes, width), zeros(nodes, width)
+    u.fill(1)  # memory that nobody has written to is not read either
     numbers, sums = np.ones(width), np.zeros(width)
     best = float("inf")
     for _ in range(2):

@@ -75,7 +75,7 @@ def _expected_seconds(graph: GraphFolder, plan: Plan) -> float:
     miss the translation of addresses, and wait for the disk: that takes longer."""
     width = plan.blocks[0]
     nodes = min(graph.nodes, 1 << 24, (1 << 30) // (4 * width))
-    indptr = np.minimum(graph.indptr[: nodes + 1], min(graph.nonzeros, 20_000_000))
+    indptr = np.minimum(graph.indptr[: nodes + 1], 20_000_000)
     indices = np.array(graph.indices[: int(indptr[-1])]) % nodes  # neighbours, folded into what is here
     operator = native.streamed(indptr, indices)
     u, w = zeros(nodes, width), zeros(nodes, width)

@@ -226,12 +226,15 @@ class Pattern {
   Isa isa_;
 };
 
-// An unweighted graph whose arrays may be mapped files larger than memory.
+// An unweighted graph that may be larger than memory. path: the file that indices lies in, from byte `offset` on, if it
+// does; then indptr lies in a mapped file too.
 template <class I>
 class StreamedGraph {
  public:
-  StreamedGraph(In<int64_t> indptr, In<I> indices, bool mapped, int64_t stripe_bytes, const std::string& isa)
-      : indptr_(indptr), indices_(indices), mapped_(mapped), stripe_bytes_(stripe_bytes), isa_(isa_named(isa)) {
+  StreamedGraph(In<int64_t> indptr, In<I> indices, const std::string& path, int64_t offset, bool direct,
+                int64_t stripe_bytes, const std::string& isa)
+      : indptr_(indptr), indices_(indices), offset_(offset), stripe_bytes_(stripe_bytes), isa_(isa_named(isa)) {
+    if (!path.empty()) file_ = std::make_unique<File>(path, direct);
     require(stripe_bytes > 0, "a stripe has at least one byte");
     require(indptr.ndim() == 1 && indptr.shape(0) >= 1, "indptr is a vector with one entry more than there are rows");
     require(indptr.data()[0] == 0, "indptr starts at 0");
@@ -247,8 +250,8 @@ class StreamedGraph {
     bool sound = true;
     {
       nb::gil_scoped_release release;
-      sound = streamed_product(csr(), isa_, threads, streaming(), d, u.data(), scale.data(), beta.data(), w.data(),
-                               sums.data());
+      sound = streamed_product(csr(), isa_, threads, {backward_, stripe_bytes_}, d, u.data(), scale.data(), beta.data(),
+                               w.data(), sums.data());
     }
     require(sound, "indices has a node out of range");
   }
@@ -256,13 +259,14 @@ class StreamedGraph {
   void subtract(Out<float> u, In<double> scale, In<double> gamma, Out<float> w, Out<double> sums, int threads) const {
     const int d = channels(u, w, scale, gamma, sums);
     nb::gil_scoped_release release;
-    streamed_subtract(csr(), isa_, threads, streaming(), d, u.data(), scale.data(), gamma.data(), w.data(),
+    streamed_subtract(csr(), isa_, threads, {backward_, stripe_bytes_}, d, u.data(), scale.data(), gamma.data(), w.data(),
                       sums.data());
   }
 
  private:
-  BareCsr<I> csr() const { return {indptr_.data(), indices_.data(), rows()}; }
-  Streaming streaming() const { return {mapped_, backward_, stripe_bytes_}; }
+  StreamedCsr<I> csr() const {
+    return {{indptr_.data(), rows()}, file_ != nullptr, {indices_.data(), file_.get(), offset_}};
+  }
 
   template <class U, class Numbers>
   int channels(const U& u, const Out<float>& w, const Numbers& a, const Numbers& b, const Out<double>& sums) const {
@@ -277,8 +281,9 @@ class StreamedGraph {
 
   In<int64_t> indptr_;
   In<I> indices_;
-  bool mapped_, backward_ = true;  // the first product goes forward
-  int64_t stripe_bytes_;
+  std::unique_ptr<File> file_;
+  bool backward_ = true;  // the first product goes forward
+  int64_t offset_, stripe_bytes_;
   Isa isa_;
 };
 
@@ -286,8 +291,8 @@ template <class I>
 void bind_streamed(nb::module_& module, const char* class_name) {
   using Class = StreamedGraph<I>;
   nb::class_<Class> type(module, class_name);
-  type.def(nb::init<In<int64_t>, In<I>, bool, int64_t, const std::string&>(), "indptr"_a.noconvert(),
-           "indices"_a.noconvert(), "mapped"_a, "stripe_bytes"_a, "isa"_a);
+  type.def(nb::init<In<int64_t>, In<I>, const std::string&, int64_t, bool, int64_t, const std::string&>(),
+           "indptr"_a.noconvert(), "indices"_a.noconvert(), "path"_a, "offset"_a, "direct"_a, "stripe_bytes"_a, "isa"_a);
   type.def("product", &Class::product, nb::arg().noconvert(), nb::arg().noconvert(), nb::arg().noconvert(),
            nb::arg().noconvert(), nb::arg().noconvert(), nb::arg());
   type.def("subtract", &Class::subtract, nb::arg().noconvert(), nb::arg().noconvert(), nb::arg().noconvert(),

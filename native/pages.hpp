@@ -35,13 +35,6 @@ struct MappedArray {
   const T* data;
   int64_t size;
 
-  // Starts to read [begin, end) from disk.
-  void ask_for([[maybe_unused]] int64_t begin, [[maybe_unused]] int64_t end) const {
-#if defined(__linux__)
-    advise(address(begin), address(end), page, MADV_WILLNEED);
-#endif
-  }
-
   // Gives the pages of [begin, end) back; they stay in the system's file cache while there is room. A fault brings some
   // pages around it too, so those are given back with them, but never any outside of the array.
   void let_go([[maybe_unused]] int64_t begin, [[maybe_unused]] int64_t end) const {

@@ -38,23 +38,19 @@ struct Rows {
   int64_t begin, end;
 };
 
-// An unweighted graph without values: P = D^-1/2 A D^-1/2 with the degrees of A in indptr. Indices may come from a mapped
-// file that nobody has looked at, so each of them is checked when it is used.
-template <class I>
-struct BareCsr {
+// The rows of an unweighted graph: P = D^-1/2 A D^-1/2 with the degrees of A in indptr, and no values.
+struct BareRows {
   const int64_t* indptr;
-  const I* indices;
   int64_t rows;
 };
 
-// Nonzeros of rows from `first_row` on, `count` in all: every one of a graph's, or those of a stripe of its columns.
-// indptr[0] is where first_row's begin.
+// The nonzeros of some of these rows: those of the first are indices[0] to indices[indptr[1] - indptr[0] - 1], and so on;
+// `count` may be looked at ahead. They may come from a file that nobody has looked at, so each is checked when it is used.
 template <class I>
 struct BarePart {
   const int64_t* indptr;
   const I* indices;
-  int64_t count, first_row;
-  bool first, last;  // of the parts that make up the rows
+  int64_t count;
 };
 
 // Numbers for each channel in twice the digits of T, as the sum of two.
@@ -119,12 +115,13 @@ struct Passes {
 // Inner products are those of the v.
 template <class I>
 struct BarePasses {
-  // w = scale D^-1 A u - beta w (u and w: of the next but one vector, which w becomes) and sums <w, u>, done when the last
-  // of the parts is. Returns whether all indices were in range.
-  bool (*product)(const BareCsr<I>&, const BarePart<I>&, int width, Rows, const float* u, const Split<float>& scale,
-                  const Split<float>& beta, float* w, double* sums);
+  // y = A u, or y += A u, on the `rows` rows of a part; u has `nodes` rows. Returns whether all indices were in range.
+  bool (*gather)(const BarePart<I>&, int64_t rows, int64_t nodes, int width, const float* u, bool add, float* y);
+  // w = scale D^-1 y - beta w and sums <w, u>, where the first row of y stands for rows.begin.
+  void (*finish)(const BareRows&, int width, Rows, const float* y, const float* u, const Split<float>& scale,
+                 const Split<float>& beta, float* w, double* sums);
   // u = scale u; w = w - gamma u; sums |w|^2.
-  void (*subtract)(const BareCsr<I>&, int width, Rows, float* u, const Split<float>& scale, const Split<float>& gamma,
+  void (*subtract)(const BareRows&, int width, Rows, float* u, const Split<float>& scale, const Split<float>& gamma,
                    float* w, double* sums);
 };
 

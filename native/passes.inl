@@ -399,16 +399,16 @@ void mix(int width, Rows rows, const T* p, const T* x, const T* q, const T* u, c
 
 // ---- passes on a graph without values -------------------------------------------------------------------------------
 
-// Channels [c, c + L * V) of A u for one row, its nonzeros [begin, end) of the part.
+// Channels [c, c + L * V) of A u for one row, its nonzeros [begin, end) of the part, added to y or written over it.
 template <int L, int V, class I>
-inline bool bare_gather(const BarePart<I>& part, int64_t rows, int64_t begin, int64_t end, const float* u, int64_t stride,
-                        float* y) {
+inline bool bare_gather(const BarePart<I>& part, int64_t nodes, int64_t begin, int64_t end, const float* u, int64_t stride,
+                        bool add, float* y) {
   const int64_t last = part.count - 1;
   const auto place = [&](int64_t e) -> int64_t {
     const auto node = static_cast<uint64_t>(static_cast<int64_t>(part.indices[e]));
-    return node < static_cast<uint64_t>(rows) ? static_cast<int64_t>(node) : -1;
+    return node < static_cast<uint64_t>(nodes) ? static_cast<int64_t>(node) : -1;
   };
-  bool sound = true, first = true;
+  bool sound = true;
   int64_t e = begin;
   do {
     const int64_t stop = end - e > longest_sum ? e + longest_sum : end;
@@ -427,55 +427,59 @@ inline bool bare_gather(const BarePart<I>& part, int64_t rows, int64_t begin, in
       for (int v = 0; v < V; ++v) sum[v] += load<L>(u + node * stride + v * L);
     }
 #pragma GCC unroll 16
-    for (int v = 0; v < V; ++v) store(y + v * L, first ? sum[v] : load<L>(y + v * L) + sum[v]);
-    first = false;
+    for (int v = 0; v < V; ++v) store(y + v * L, add ? load<L>(y + v * L) + sum[v] : sum[v]);
+    add = true;
   } while (e < end);
   return sound;
 }
 
-// The degree of a node, 1 where it has no neighbours.
 template <class I>
-inline float bare_degree(const BareCsr<I>& graph, int64_t node) {
+bool bare_gather_rows(const BarePart<I>& part, int64_t rows, int64_t nodes, int width, const float* u, bool add, float* y) {
+  constexpr int lanes = POLYBASIS_BYTES / sizeof(float);
+  constexpr int most = widest<float> / lanes < 8 ? widest<float> / lanes : 8;
+  bool sound = true;
+  for (int64_t i = 0; i < rows; ++i, y += width) {
+    const int64_t begin = part.indptr[i] - part.indptr[0], end = part.indptr[i + 1] - part.indptr[0];
+    if (add && begin == end) continue;
+    int c = 0;
+    auto take = [&]<int L, int V>(Width<L>, Width<V>) {
+      for (; c + L * V <= width; c += L * V)
+        sound &= bare_gather<L, V>(part, nodes, begin, end, u + c, width, add, y + c);
+    };
+    take(Width<lanes>{}, Width<most>{});
+    if constexpr (most > 4) take(Width<lanes>{}, Width<4>{});
+    take(Width<lanes>{}, Width<2>{});
+    take(Width<lanes>{}, Width<1>{});
+    take(Width<1>{}, Width<1>{});
+  }
+  return sound;
+}
+
+// The degree of a node, 1 where it has no neighbours.
+inline float bare_degree(const BareRows& graph, int64_t node) {
   const int64_t count = graph.indptr[node + 1] - graph.indptr[node];
   return count > 0 ? static_cast<float>(count) : 1.0f;
 }
 
-template <class I>
-bool bare_product(const BareCsr<I>& graph, const BarePart<I>& part, int width, Rows rows, const float* u,
-                  const Split<float>& scale, const Split<float>& beta, float* w, double* sums) {
-  constexpr int lanes = POLYBASIS_BYTES / sizeof(float);
-  constexpr int most = widest<float> / lanes < 8 ? widest<float> / lanes : 8;
-  alignas(64) float y[widest<float>];
-  bool sound = true;
+inline void bare_finish(const BareRows& graph, int width, Rows rows, const float* y, const float* u, const Split<float>& scale,
+                 const Split<float>& beta, float* w, double* sums) {
   over_tiles(rows, [&](Rows tile) {
     TileSums<float, 1> inner;
-    for (int64_t i = tile.begin; i < tile.end; ++i) {
-      const int64_t begin = part.indptr[i - part.first_row], end = part.indptr[i - part.first_row + 1];
-      int c = 0;
-      auto take = [&]<int L, int V>(Width<L>, Width<V>) {
-        for (; c + L * V <= width; c += L * V) sound &= bare_gather<L, V>(part, graph.rows, begin, end, u + c, width, y + c);
-      };
-      take(Width<lanes>{}, Width<most>{});
-      if constexpr (most > 4) take(Width<lanes>{}, Width<4>{});
-      take(Width<lanes>{}, Width<2>{});
-      take(Width<lanes>{}, Width<1>{});
-      take(Width<1>{}, Width<1>{});
+    for (int64_t i = tile.begin; i < tile.end; ++i, y += width) {
       const float degree = bare_degree(graph, i), inverse = 1.0f / degree;
       over_channels<float>(width, [&]<int L>(Width<L>, int c) {
         const int64_t at = i * width + c;
-        const auto product = times<L, float>(scale, c, load<L>(y + c) * inverse), before = load<L>(w + at);
-        const auto value = part.first ? product - times<L, float>(beta, c, before) : product + before;
+        const auto product = times<L, float>(scale, c, load<L>(y + c) * inverse);
+        const auto value = product - times<L, float>(beta, c, load<L>(w + at));
         store(w + at, value);
-        if (part.last) inner.template add<L>(0, c, value * degree, load<L>(u + at));
+        inner.template add<L>(0, c, value * degree, load<L>(u + at));
       });
     }
     inner.add_to(sums, width);
   });
-  return sound;
 }
 
-template <class I>
-void bare_subtract(const BareCsr<I>& graph, int width, Rows rows, float* u, const Split<float>& scale,
+inline void bare_subtract(const BareRows& graph, int width, Rows rows, float* u, const Split<float>& scale,
                    const Split<float>& gamma, float* w, double* sums) {
   over_tiles(rows, [&](Rows tile) {
     TileSums<float, 1> squares;
@@ -498,7 +502,7 @@ void bare_subtract(const BareCsr<I>& graph, int width, Rows rows, float* u, cons
 
 template <class I>
 const BarePasses<I>& bare_table() {
-  static constexpr BarePasses<I> entries{bare_product<I>, bare_subtract<I>};
+  static constexpr BarePasses<I> entries{bare_gather_rows<I>, bare_finish, bare_subtract};
   return entries;
 }
 

@@ -1,8 +1,9 @@
-// The optimal basis of graphs that do not fit in memory: two vectors a channel, the graph read in order from a mapped file.
+// The optimal basis of graphs that do not fit in memory: two vectors a channel, the graph read in order from its file.
 #include "streamed.hpp"
 
 #include <algorithm>
 #include <exception>
+#include <memory>
 #include <vector>
 
 #include "pages.hpp"
@@ -11,8 +12,9 @@ namespace polybasis {
 namespace {
 
 constexpr int64_t block_rows = 1 << 14;
-constexpr int64_t striped_rows = 16 * block_rows;
-constexpr int64_t striped_nonzeros = 1 << 22;  // sorted at a time: enough visits to a stripe to pay for going there
+constexpr int64_t tile_rows = 32;           // whose product stays in the first-level cache
+constexpr int64_t read_nonzeros = 1 << 22;  // read at a time, and sorted where there are stripes,
+constexpr int64_t striped_bytes = 8 << 20;  // and the product of their rows: enough visits to a stripe to pay for going there
 
 // Runs pass(rows, partial sums, scratch) over blocks of `size` rows and adds up their sums in order: the same for any number
 // of threads, each of which has its own copy of the scratch.
@@ -42,133 +44,143 @@ void summed(int64_t rows, int64_t size, int width, int threads, bool backward, d
     for (int c = 0; c < width; ++c) sums[c] += partial[b * width + c];
 }
 
-// The nonzeros of a block of rows, sorted into stripes of columns. Random reads from one stripe of a vector miss the
-// translation of addresses far less than reads from all of it.
+// Columns in stripes: of a vector, as much as can be read from at random before the translation of addresses runs out.
+struct Columns {
+  int shift;      // a stripe has 2^shift columns
+  int64_t count;  // of stripes
+
+  static Columns of(int64_t nodes, int64_t row_bytes, int64_t stripe_bytes) {
+    int shift = 0;
+    while ((row_bytes << (shift + 1)) <= stripe_bytes && (int64_t(1) << shift) < nodes) ++shift;
+    return {shift, std::max<int64_t>(1, ((nodes - 1) >> shift) + 1)};
+  }
+};
+
+// Sums over the nonzeros of a few rows, stripe by stripe.
 template <class I>
 class Stripes {
  public:
-  explicit Stripes(int64_t count) : stripes_(count) {}
+  explicit Stripes(Columns columns) : columns_(columns) {}
+  Stripes(const Stripes& other) : columns_(other.columns_) {}  // with memory of its own
 
-  void sort(const BareCsr<I>& graph, Rows rows) {
-    const int64_t columns = (graph.rows + count() - 1) / count();
-    first_row_ = rows.begin;
-    for (auto& stripe : stripes_) {
-      stripe.indptr.assign(1, 0);
-      stripe.indices.clear();
+  // y = A u on these rows; false where an index was out of range.
+  bool gather(const BarePasses<I>& passes, const BarePart<I>& part, int64_t rows, int64_t nodes, int width, const float* u) {
+    sort(part, rows);
+    sums_.resize(std::max<size_t>(sums_.size(), rows * width));
+    bool sound = true;
+    for (int64_t s = 0; s < columns_.count; ++s) {
+      const int64_t* const indptr = indptr_.data() + s * (rows + 1);
+      sound &= passes.gather({indptr, stripe(s), indptr[rows]}, rows, nodes, width, u, s > 0, sums_.data());
     }
-    for (int64_t i = rows.begin; i < rows.end; ++i) {
-      const I* at = graph.indices + graph.indptr[i];
-      const I* const end = graph.indices + graph.indptr[i + 1];
-      for (int64_t s = 0; s < count(); ++s) {
-        auto& [indptr, indices] = stripes_[s];
-        const I* stop = at;
-        if (s + 1 == count())
-          stop = end;  // whatever is left, of rows out of order too
+    return sound;
+  }
+  const float* y() const { return sums_.data(); }
+
+ private:
+  // Each row's run of every stripe goes behind the stripe's others. Rows are in order; of one that is not, nonzeros end up in
+  // a stripe where they are slow to read.
+  void sort(const BarePart<I>& part, int64_t rows) {
+    const int64_t count = part.indptr[rows] - part.indptr[0];
+    if (count > room_) {  // for all of them in any stripe; memory that is never written to is never taken
+      indices_.reset(new I[columns_.count * count]);
+      room_ = count;
+    }
+    indptr_.resize(std::max<size_t>(indptr_.size(), columns_.count * (rows + 1)));
+    for (int64_t s = 0; s < columns_.count; ++s) indptr_[s * (rows + 1)] = 0;
+    const I* from = part.indices;
+    for (int64_t i = 0; i < rows; ++i) {
+      const I* const end = part.indices + (part.indptr[i + 1] - part.indptr[0]);
+      for (int64_t s = 0; s < columns_.count; ++s) {
+        int64_t* const at = &indptr_[s * (rows + 1) + i];
+        I* to = stripe(s) + at[0];
+        if (s + 1 < columns_.count)
+          for (const int64_t bound = (s + 1) << columns_.shift; from < end && *from < bound; ++from) *to++ = *from;
         else
-          while (stop < end && *stop < (s + 1) * columns) ++stop;
-        indices.insert(indices.end(), at, stop);
-        indptr.push_back(static_cast<int64_t>(indices.size()));
-        at = stop;
+          while (from < end) *to++ = *from++;
+        at[1] = to - stripe(s);
       }
     }
   }
 
-  int64_t count() const { return static_cast<int64_t>(stripes_.size()); }
-  BarePart<I> operator[](int64_t s) const {
-    const auto& [indptr, indices] = stripes_[s];
-    return {indptr.data(), indices.data(), indptr.back(), first_row_, s == 0, s + 1 == count()};
-  }
+  I* stripe(int64_t s) const { return indices_.get() + s * room_; }
 
- private:
-  struct Stripe {
-    std::vector<int64_t> indptr;
-    std::vector<I> indices;
-  };
-  std::vector<Stripe> stripes_;
-  int64_t first_row_ = 0;
-};
-
-// What a product reads of a graph in mapped files: the block it is at, and before long the one some way ahead.
-template <class I>
-class Window {
- public:
-  Window(const BareCsr<I>& graph, int64_t block, bool backward)
-      : graph_(graph), indptr_{graph.indptr, graph.rows + 1}, indices_{graph.indices, graph.indptr[graph.rows]},
-        ahead_(std::max(16 * block_rows, 4 * block) * (backward ? -1 : 1)) {}
-
-  void enter(Rows rows) const {
-    const int64_t begin = std::clamp<int64_t>(rows.begin + ahead_, 0, graph_.rows);
-    const int64_t end = std::clamp<int64_t>(rows.end + ahead_, begin, graph_.rows);
-    indices_.ask_for(graph_.indptr[begin], graph_.indptr[end]);
-  }
-  void leave(Rows rows) const {
-    indices_.let_go(graph_.indptr[rows.begin], graph_.indptr[rows.end]);
-    indptr_.let_go(rows.begin, rows.end);
-  }
-
- private:
-  const BareCsr<I>& graph_;
-  MappedArray<int64_t> indptr_;
-  MappedArray<I> indices_;
-  int64_t ahead_;
+  Columns columns_;
+  std::vector<int64_t> indptr_;
+  std::unique_ptr<I[]> indices_;
+  int64_t room_ = 0;  // of one stripe in indices_
+  std::vector<float> sums_;
 };
 
 }  // namespace
 
 template <class I>
-bool streamed_product(const BareCsr<I>& graph, Isa isa, int threads, Streaming streaming, int width, const float* u,
+bool streamed_product(const StreamedCsr<I>& graph, Isa isa, int threads, Streaming streaming, int width, const float* u,
                       const double* scale, const double* beta, float* w, double* sums) {
   const auto scale_ = Split<float>::of(scale, width), beta_ = Split<float>::of(beta, width);
   const auto& passes = bare_passes<I>(isa);
-  const int64_t bytes = graph.rows * width * int64_t(sizeof(float));
-  const int64_t stripes = (bytes + streaming.stripe_bytes - 1) / streaming.stripe_bytes;
-  const int64_t size = stripes > 1 ? striped_rows : block_rows;
-  const Window<I> window(graph, size, streaming.backward);
+  const auto [indptr, nodes] = graph.rows;
+  const auto columns = Columns::of(nodes, width * int64_t(sizeof(float)), streaming.stripe_bytes);
+  const MappedArray<int64_t> mapped{indptr, nodes + 1};
+  struct Scratch {
+    Reader<I> reader;
+    Stripes<I> stripes;
+  };
   bool sound = true;
-  const auto pass = [&](Rows rows, double* partial, Stripes<I>& sorted) {
-    if (streaming.mapped) window.enter(rows);
-    const auto add = [&](const BarePart<I>& part, Rows here) {
-      return passes.product(graph, part, width, here, u, scale_, beta_, w, partial);
+  const auto pass = [&](Rows rows, double* partial, Scratch& scratch) {
+    const auto finish = [&](Rows here, const float* y) {
+      passes.finish(graph.rows, width, here, y, u, scale_, beta_, w, partial);
     };
     bool sound_here = true;
-    if (stripes > 1)
-      for (Rows here{rows.begin, rows.begin}; here.begin < rows.end; here.begin = here.end) {
-        const int64_t* const row = graph.indptr + here.begin;
-        const auto after = std::upper_bound(row + 2, graph.indptr + rows.end + 1, *row + striped_nonzeros);
-        here.end = after - graph.indptr - 1;  // one row at least
-        sorted.sort(graph, here);
-        for (int64_t s = 0; s < stripes; ++s) sound_here &= add(sorted[s], here);
+    for (Rows here{rows.begin, rows.begin}; here.begin < rows.end; here.begin = here.end) {
+      const int64_t* const row = indptr + here.begin;
+      here.end = std::upper_bound(row + 2, indptr + rows.end + 1, *row + read_nonzeros) - indptr - 1;  // one row at least
+      const BarePart<I> part{row, scratch.reader.read(*row, indptr[here.end]), indptr[here.end] - *row};
+      if (columns.count > 1) {
+        sound_here &= scratch.stripes.gather(passes, part, here.end - here.begin, nodes, width, u);
+        finish(here, scratch.stripes.y());
+        continue;
       }
-    else
-      sound_here = add({graph.indptr, graph.indices, graph.indptr[graph.rows], 0, true, true}, rows);
+      alignas(64) float y[tile_rows * widest<float>];
+      for (Rows tile{here.begin, here.begin}; tile.begin < here.end; tile.begin = tile.end) {
+        tile.end = std::min(tile.begin + tile_rows, here.end);
+        const int64_t before = indptr[tile.begin] - *row;
+        const BarePart<I> few{indptr + tile.begin, part.indices + before, part.count - before};
+        sound_here &= passes.gather(few, tile.end - tile.begin, nodes, width, u, false, y);
+        finish(tile, y);
+      }
+    }
     if (!sound_here) {
 #pragma omp atomic write
       sound = false;
     }
-    if (streaming.mapped) window.leave(rows);
+    if (graph.mapped) mapped.let_go(rows.begin, rows.end);
   };
-  summed(graph.rows, size, width, threads, streaming.backward, sums, Stripes<I>(stripes), pass);
+  // A thread that reads past the file cache sleeps until the disk has answered: another one computes in the meantime.
+  if (graph.indices.file && graph.indices.file->direct) threads *= 2;
+  const int64_t size = columns.count > 1 ? striped_bytes / (width * int64_t(sizeof(float))) : block_rows;
+  summed(nodes, size, width, threads, streaming.backward, sums, Scratch{Reader<I>(graph.indices), Stripes<I>(columns)}, pass);
   return sound;
 }
 
 template <class I>
-void streamed_subtract(const BareCsr<I>& graph, Isa isa, int threads, Streaming streaming, int width, float* u,
+void streamed_subtract(const StreamedCsr<I>& graph, Isa isa, int threads, Streaming streaming, int width, float* u,
                        const double* scale, const double* gamma, float* w, double* sums) {
   const auto scale_ = Split<float>::of(scale, width), gamma_ = Split<float>::of(gamma, width);
   const auto& passes = bare_passes<I>(isa);
-  const MappedArray<int64_t> indptr{graph.indptr, graph.rows + 1};
+  const auto [indptr, nodes] = graph.rows;
+  const MappedArray<int64_t> mapped{indptr, nodes + 1};
   struct Nothing {};
   const auto pass = [&](Rows rows, double* partial, Nothing) {
-    passes.subtract(graph, width, rows, u, scale_, gamma_, w, partial);
-    if (streaming.mapped) indptr.let_go(rows.begin, rows.end);
+    passes.subtract(graph.rows, width, rows, u, scale_, gamma_, w, partial);
+    if (graph.mapped) mapped.let_go(rows.begin, rows.end);
   };
-  summed(graph.rows, block_rows, width, threads, streaming.backward, sums, Nothing{}, pass);
+  summed(nodes, block_rows, width, threads, streaming.backward, sums, Nothing{}, pass);
 }
 
 #define POLYBASIS_STREAMED(I)                                                                                            \
-  template bool streamed_product(const BareCsr<I>&, Isa, int, Streaming, int, const float*, const double*, const double*, \
+  template bool streamed_product(const StreamedCsr<I>&, Isa, int, Streaming, int, const float*, const double*, const double*, \
                                  float*, double*);                                                                       \
-  template void streamed_subtract(const BareCsr<I>&, Isa, int, Streaming, int, float*, const double*, const double*,     \
+  template void streamed_subtract(const StreamedCsr<I>&, Isa, int, Streaming, int, float*, const double*, const double*,     \
                                   float*, double*);
 POLYBASIS_STREAMED(int32_t)
 POLYBASIS_STREAMED(int64_t)

@@ -60,11 +60,13 @@ def pattern(indptr: Tensor, indices: Tensor, columns: int) -> Any | None:
     return None if module is None else module.Pattern(indptr, indices, columns, module.best_isa())
 
 
-def streamed(indptr: Any, indices: Any, stripe_bytes: int = 2 << 30) -> Any:
+def streamed(indptr: Any, indices: Any, *, direct: bool = False, stripe_bytes: int = 2 << 30) -> Any:
     """The native operator of an unweighted graph in arrays that may be mapped files.
 
     Args:
-        indptr, indices: its compressed rows.
+        indptr, indices: its compressed rows. Where they are mapped files, ``indices`` is read from its file a part at a
+            time.
+        direct: read past the system's file cache where the file system can: faster for what does not fit there.
         stripe_bytes: of a vector, as much as is read from at random at a time.
 
     Raises:
@@ -74,5 +76,7 @@ def streamed(indptr: Any, indices: Any, stripe_bytes: int = 2 << 30) -> Any:
     if module is None:
         raise ImportError("graphs on disk need the native kernels: install a C++ compiler and reinstall polybasis")
     kind = module.StreamedGraphI32 if indices.dtype.itemsize == 4 else module.StreamedGraphI64
-    mapped = all(isinstance(array, np.memmap) and array.mode == "r" for array in (indptr, indices))
-    return kind(indptr, indices, mapped, stripe_bytes, module.best_isa())
+    path, offset = "", 0
+    if all(isinstance(array, np.memmap) and array.mode == "r" for array in (indptr, indices)):
+        path, offset = str(indices.filename), indices.offset
+    return kind(indptr, indices, path, offset, direct, stripe_bytes, module.best_isa())

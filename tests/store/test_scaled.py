@@ -46,10 +46,11 @@ def config(model: str = "optbasisgnn", **changes: object) -> Config:
     return replace(default_scaled_config(model), **numbers)  # type: ignore[arg-type]
 
 
-def shaken(model: str, channels: int, degree: int = K) -> ScaledGNN:
-    """A model whose filter is nothing special."""
+def shaken(model: str, store: BasisStore, degree: int = K) -> ScaledGNN:
+    """A model on a store's basis whose filter is nothing special."""
     torch.manual_seed(3)
-    gnn = ScaledGNN(model, channels, 16, 3, degree)
+    gnn = ScaledGNN(model, store.channels, 16, 3, degree)
+    gnn.set_basis(store.gamma, store.sqrt_beta)
     with torch.no_grad():
         for name, parameter in gnn.named_parameters():
             if name.startswith("conv"):
@@ -60,8 +61,7 @@ def shaken(model: str, channels: int, degree: int = K) -> ScaledGNN:
 @pytest.mark.parametrize("model", [name for name in FILTERS if name != "sign"])
 def test_a_filter_on_the_store_is_the_filter_on_the_graph(model: str, store: BasisStore) -> None:
     data = pb.data.csbm(nodes=1200, features=24, seed=1)
-    gnn = shaken(model, 24)
-    gnn.set_basis(store.gamma, store.sqrt_beta)
+    gnn = shaken(model, store)
     x = torch.as_tensor(data.x)
     assert gnn.conv is not None
     with torch.no_grad():
@@ -84,14 +84,22 @@ def test_filters_on_real_graphs(name: str, folder: str, data_root: Path, tmp_pat
     on_disk = write_graph_folder(tmp_path / "graph", data.graph, NodeData(x.numpy()))
     real = precompute(on_disk, tmp_path / "store", 10, keep="all")
     for model in FILTERS:
-        gnn = shaken(model, 64, 10)
-        gnn.set_basis(real.gamma, real.sqrt_beta)
+        gnn = shaken(model, real, 10)
         if gnn.conv is None:
             continue
         with torch.no_grad():
             expected = gnn.conv(x, data.graph) * (x.norm(dim=0) if model == "optbasisgnn" else 1)
             z = filtered(real.batch(np.arange(len(real))), gnn.coordinates())
         assert float((z - expected).norm() / expected.norm()) < 1e-5, model
+
+
+def test_a_learned_basis_starts_at_the_optimal_one(store: BasisStore) -> None:
+    gnn = ScaledGNN("favardgnn", store.channels, 16, 3, K)
+    gnn.set_basis(store.gamma, store.sqrt_beta)
+    assert isinstance(gnn.conv, pb.nn.FavardConv)
+    own = gnn.conv.basis.coordinates(store.gamma, store.sqrt_beta) / store.sqrt_beta[0]
+    expected = torch.eye(K + 1, dtype=torch.float64).unsqueeze(-1).expand_as(own)
+    torch.testing.assert_close(own, expected, atol=1e-5, rtol=0)
 
 
 def test_sign_sees_all_hops(store: BasisStore) -> None:
@@ -111,8 +119,7 @@ def test_gradients_are_those_of_the_formula(model: str, store: BasisStore) -> No
     vectors = store.batch(np.arange(50))
     gradients = []
     for exact in (False, True):
-        gnn = shaken(model, 24)
-        gnn.set_basis(store.gamma, store.sqrt_beta)
+        gnn = shaken(model, store)
         coordinates = gnn.coordinates()
         z = (
             (vectors.double().unsqueeze(2) * coordinates.double()).sum(1)[:, 0]

@@ -221,14 +221,14 @@ def test_damage_is_named(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def several_blocks() -> pb.Graph:
-    """Of as many rows as two blocks have where there are stripes, the first sorted in parts."""
+    """Of several blocks, with stripes and without."""
     return random_graph(300_000, 3_000_000)
 
 
 @pytest.mark.parametrize("index", [np.int32, np.int64])
 @pytest.mark.parametrize("stripe", [1 << 30, 3_000_000, 1_000_000])
 def test_stripes_of_columns_change_nothing_but_rounding(several_blocks: pb.Graph, stripe: int, index: type) -> None:
-    graph, nodes, width, rng = several_blocks, several_blocks.num_nodes, 5, np.random.default_rng(0)
+    graph, nodes, width, rng = several_blocks, several_blocks.num_nodes, 16, np.random.default_rng(0)
     indptr, indices = graph.indptr.numpy().astype(np.int64), graph.indices.numpy().astype(index)
     u, before = rng.standard_normal((2, nodes, width)).astype(np.float32)
     scale, beta = rng.random((2, width))
@@ -237,7 +237,7 @@ def test_stripes_of_columns_change_nothing_but_rounding(several_blocks: pb.Graph
     expected = scale * (adjacency @ u.astype(np.float64)) / degrees - beta * before
     found = []
     for threads in (1, 2):
-        operator = native.streamed(indptr, indices, stripe)
+        operator = native.streamed(indptr, indices, stripe_bytes=stripe)
         for _ in ("forward", "backward"):
             w, sums = before.copy(), np.zeros(width)
             operator.product(u, scale, beta, w, sums, threads)
@@ -245,6 +245,33 @@ def test_stripes_of_columns_change_nothing_but_rounding(several_blocks: pb.Graph
             np.testing.assert_allclose(w, expected, atol=1e-5)
             np.testing.assert_allclose(sums, (expected * u * degrees).sum(0), rtol=1e-4)
     assert len(set(found)) == 1
+
+
+@pytest.mark.parametrize("stripe", [1 << 30, 1_000_000])
+@pytest.mark.parametrize("direct", [False, True])
+def test_neighbours_read_from_their_file_are_those_in_memory(
+    tmp_path: Path, several_blocks: pb.Graph, stripe: int, direct: bool
+) -> None:
+    nodes, width, rng = several_blocks.num_nodes, 16, np.random.default_rng(1)
+    on_disk = write_graph_folder(tmp_path / "graph", several_blocks)
+    u = rng.standard_normal((nodes, width)).astype(np.float32)
+    found = []
+    for indptr, indices in ((on_disk.indptr, on_disk.indices), (np.array(on_disk.indptr), np.array(on_disk.indices))):
+        operator = native.streamed(indptr, indices, direct=direct, stripe_bytes=stripe)
+        for threads in (1, 2):  # forward and backward
+            w, sums = np.zeros_like(u), np.zeros(width)
+            operator.product(u, np.ones(width), np.zeros(width), w, sums, threads)
+            found.append((w.tobytes(), sums.tobytes()))
+    assert len(set(found)) == 1
+
+
+def test_a_file_that_has_been_cut_off_is_named(tmp_path: Path) -> None:
+    _, on_disk = folder(tmp_path, channels=3)
+    operator = native.streamed(on_disk.indptr, on_disk.indices)
+    os.truncate(on_disk.path / "indices.npy", 200)
+    u = np.zeros((on_disk.nodes, 1), dtype=np.float32)
+    with pytest.raises(ValueError, match=r"indices\.npy: it ends too early"):
+        operator.product(u, np.ones(1), np.zeros(1), u.copy(), np.zeros(1), 2)
 
 
 @pytest.mark.parametrize("index", [np.int32, np.int64])
@@ -255,7 +282,7 @@ def test_rows_out_of_order_or_out_of_range_in_stripes(stripe: int, index: type) 
 
     def product(indices: list[int]) -> np.ndarray:
         w = np.zeros((4, 1), dtype=np.float32)
-        operator = native.streamed(indptr, np.array(indices, dtype=index), stripe)
+        operator = native.streamed(indptr, np.array(indices, dtype=index), stripe_bytes=stripe)
         operator.product(u, np.ones(1), np.zeros(1), w, sums, 1)
         return w[:, 0]
 

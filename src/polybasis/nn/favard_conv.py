@@ -82,6 +82,20 @@ class FavardConv(FilterLayer):
             else:
                 self.moments.zero_()
 
+    @torch.no_grad()
+    def start_at(self, gamma: Tensor, sqrt_beta: Tensor) -> None:
+        r"""Sets a free recurrence to that of the signals' optimal basis, up to their lengths.
+
+        Then :math:`h_k = \|x\| v_k`, and training starts with the well-conditioned problem that OptBasisGNN has. Past a
+        channel's rank the recurrence stays as it is.
+
+        Args:
+            gamma, sqrt_beta: (K+1, channels) of that basis.
+        """
+        known = sqrt_beta[1:] > 0
+        self.gamma.copy_(torch.where(known, gamma[:-1], self.gamma))
+        self.sqrt_beta[1:] = torch.where(known, sqrt_beta[1:].to(self.sqrt_beta), self.sqrt_beta[1:])
+
     @property
     def basis(self) -> Favard:
         """The basis as it is now."""

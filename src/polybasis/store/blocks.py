@@ -8,6 +8,7 @@ float32 with inner products in float64 leaves them.
 from __future__ import annotations
 
 import json
+import os
 import resource
 import time
 import uuid
@@ -72,7 +73,9 @@ def make_block(
     K, width = about["K"], about["blocks"][number]
     channels = slice(sum(about["blocks"][:number]), sum(about["blocks"][: number + 1]))
     rows = open_array(folder / "rows.npy", (about["rows"],))
-    operator = native.streamed(graph.indptr, graph.indices)
+    # Two vectors and the neighbours: more than the machine has leaves no room to find them in the file cache again.
+    direct = 2 * graph.nodes * width * 4 + graph.indices.nbytes > physical_memory()
+    operator = native.streamed(graph.indptr, graph.indices, direct=direct)
     let_go(graph.indptr)  # which it has looked through
     threads = threads or torch.get_num_threads()
     # A name of its own: another machine may be at the same block, where a cluster has given up on it too early.
@@ -139,6 +142,11 @@ def peak_memory() -> int:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
     line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
     return int(line.split()[1]) << 10
+
+
+def physical_memory() -> int:
+    """The memory of this machine, in bytes."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def make_block_of(graph: Path, folder: Path, number: int, threads: int) -> None:

@@ -1,0 +1,104 @@
+// Arrays that are read a part at a time: from memory, or from a file that may be larger than memory.
+#pragma once
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <stdexcept>
+#include <string>
+
+#include "pages.hpp"
+
+namespace polybasis {
+
+// A file open for reading. Past the system's file cache where `direct` is asked for and the file system can: what does not
+// fit there anyway only keeps the system busy with making room.
+class File {
+ public:
+  File(const std::string& path, bool direct) : path(path) {
+#if defined(O_DIRECT)
+    if (direct) descriptor_ = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECT);
+    this->direct = descriptor_ >= 0;
+#endif
+    if (descriptor_ < 0) descriptor_ = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (descriptor_ < 0) fail(std::strerror(errno));
+  }
+  ~File() { close(descriptor_); }
+  File(const File&) = delete;
+
+  // At least `least` bytes from `offset` on, `most` where the file has them.
+  void read(char* target, int64_t least, int64_t most, int64_t offset) const {
+    for (int64_t got = 0; got < least;) {
+      const ssize_t more = pread(descriptor_, target + got, most - got, offset + got);
+      if (more > 0)
+        got += more;
+      else if (more == 0)
+        fail("it ends too early");
+      else if (errno != EINTR)
+        fail(std::strerror(errno));
+    }
+  }
+
+  const std::string path;
+  bool direct = false;
+
+ private:
+  [[noreturn]] void fail(const char* why) const { throw std::invalid_argument("cannot read " + path + ": " + why); }
+
+  int descriptor_ = -1;
+};
+
+// An array in memory, or in a file from `offset` on.
+template <class T>
+struct Source {
+  const T* data;
+  const File* file;  // null: in memory
+  int64_t offset;
+};
+
+// Memory for parts of a source, for one thread at a time. A copy has memory of its own.
+template <class T>
+class Reader {
+ public:
+  explicit Reader(const Source<T>& source) : source_(source) {}
+  Reader(const Reader& other) : source_(other.source_) {}
+
+  // The numbers [begin, end), until the next call.
+  const T* read(int64_t begin, int64_t end) {
+    if (!source_.file) return source_.data + begin;
+    // Reading past the file cache wants whole pages: of the file, and in memory.
+    const int64_t first = source_.offset + begin * int64_t(sizeof(T)), last = source_.offset + end * int64_t(sizeof(T));
+    const int64_t from = first / page * page, most = (last - from + page - 1) / page * page;
+    if (most > size_) {
+      memory_.reset();
+      size_ = (most + large - 1) / large * large;
+      memory_.reset(static_cast<char*>(std::aligned_alloc(large, size_)));
+      if (!memory_) {
+        size_ = 0;
+        throw std::bad_alloc();
+      }
+      ask_for_huge_pages(memory_.get(), size_);
+    }
+    if (begin < end) source_.file->read(memory_.get(), last - from, most, from);
+    return reinterpret_cast<const T*>(memory_.get() + (first - from));
+  }
+
+ private:
+  static constexpr int64_t page = 4096, large = 1 << 21;
+  struct Free {
+    void operator()(char* memory) const { std::free(memory); }
+  };
+
+  Source<T> source_;
+  std::unique_ptr<char, Free> memory_;
+  int64_t size_ = 0;
+};
+
+}  // namespace polybasis

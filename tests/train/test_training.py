@@ -16,6 +16,7 @@ from optuna.storages.journal import JournalFileBackend
 import polybasis as pb
 from polybasis.data.splits import make_split
 from polybasis.files import append_line
+from polybasis.nn.models import OptBasisGNN
 from polybasis.train.config import Config, default_config, stored_config
 from polybasis.train.fitting import Progress, fit
 from polybasis.train.metrics import score
@@ -81,6 +82,21 @@ def test_roles_have_their_own_rates() -> None:
 
 
 # ---- the fit loop --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("average", [None, 0.9])
+def test_scores_shared_by_validation_and_the_next_step_change_nothing(
+    average: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = replace(quick(K=4, dropout=0.0, dropout2=0.0), average=average)
+    forward, calls = OptBasisGNN.forward, []
+    monkeypatch.setattr(OptBasisGNN, "forward", lambda *given: calls.append(1) or forward(*given))
+    shared = fit(config, DATA, SPLIT, seed=3)
+    assert len(calls) == (26 if average is None else 50)  # one at the start, then one for each epoch
+    monkeypatch.setattr(OptBasisGNN, "same_in_training", False)
+    apart = fit(config, DATA, SPLIT, seed=3)
+    for name, value in shared.model.state_dict().items():
+        assert torch.equal(value, apart.model.state_dict()[name]), name
 
 
 def test_learns_and_is_the_same_for_the_same_seed() -> None:

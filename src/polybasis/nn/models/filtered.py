@@ -37,6 +37,10 @@ class FilteredMLP(Model):
         self.last = FeatureLinear(hidden_channels, out_channels)
         self.dropout, self.dropout2 = dropout, dropout2
 
+    @property
+    def same_in_training(self) -> bool:
+        return self.dropout == 0 and self.dropout2 == 0
+
     def roles(self) -> dict[str, Role]:
         recurrence: dict[str, Role] = dict.fromkeys(("conv.gamma", "conv.sqrt_beta", "conv.moments"), "recurrence")
         return {"conv.alpha": "coefficients", **recurrence}

@@ -64,6 +64,11 @@ class Model(RoledModule, ABC):
         self.in_channels, self.hidden_channels, self.out_channels = in_channels, hidden_channels, out_channels
         self.num_nodes = num_nodes
 
+    @property
+    def same_in_training(self) -> bool:
+        """Whether the scores are known to be the same in training and in evaluation mode."""
+        return False
+
     @abstractmethod
     def forward(self, x: Features, graph: Graph) -> Tensor:
         """Scores of shape (N, out_channels)."""

@@ -236,6 +236,7 @@ class StreamedGraph {
       : indptr_(indptr), indices_(indices), offset_(offset), stripe_bytes_(stripe_bytes), isa_(isa_named(isa)) {
     if (!path.empty()) file_ = std::make_unique<File>(path, direct);
     require(stripe_bytes > 0, "a stripe has at least one byte");
+    require(offset >= 0 && offset % sizeof(I) == 0, "offset is not that of an index");
     require(indptr.ndim() == 1 && indptr.shape(0) >= 1, "indptr is a vector with one entry more than there are rows");
     require(indptr.data()[0] == 0, "indptr starts at 0");
     for (int64_t i = 0; i < rows(); ++i) require(indptr.data()[i] <= indptr.data()[i + 1], "indptr decreases");
@@ -243,6 +244,7 @@ class StreamedGraph {
   }
 
   int64_t rows() const { return static_cast<int64_t>(indptr_.shape(0)) - 1; }
+  bool direct() const { return file_ && file_->direct(); }
 
   void product(In<float> u, In<double> scale, In<double> beta, Out<float> w, Out<double> sums, int threads) {
     const int d = channels(u, w, scale, beta, sums);
@@ -265,7 +267,7 @@ class StreamedGraph {
 
  private:
   StreamedCsr<I> csr() const {
-    return {{indptr_.data(), rows()}, file_ != nullptr, {indices_.data(), file_.get(), offset_}};
+    return {{indptr_.data(), rows()}, {indices_.data(), file_.get(), offset_}};
   }
 
   template <class U, class Numbers>
@@ -293,6 +295,7 @@ void bind_streamed(nb::module_& module, const char* class_name) {
   nb::class_<Class> type(module, class_name);
   type.def(nb::init<In<int64_t>, In<I>, const std::string&, int64_t, bool, int64_t, const std::string&>(),
            "indptr"_a.noconvert(), "indices"_a.noconvert(), "path"_a, "offset"_a, "direct"_a, "stripe_bytes"_a, "isa"_a);
+  type.def_prop_ro("direct", &Class::direct, "Whether the file is read past the system's file cache.");
   type.def("product", &Class::product, nb::arg().noconvert(), nb::arg().noconvert(), nb::arg().noconvert(),
            nb::arg().noconvert(), nb::arg().noconvert(), nb::arg());
   type.def("subtract", &Class::subtract, nb::arg().noconvert(), nb::arg().noconvert(), nb::arg().noconvert(),

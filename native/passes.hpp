@@ -38,6 +38,9 @@ struct Rows {
   int64_t begin, end;
 };
 
+constexpr int64_t tile_rows = 32;  // rows whose product stays in the first-level cache for what follows, and whose inner
+                                   // products are one sum
+
 // The rows of an unweighted graph: P = D^-1/2 A D^-1/2 with the degrees of A in indptr, and no values.
 struct BareRows {
   const int64_t* indptr;

@@ -118,8 +118,6 @@ constexpr int64_t prefetch_ahead = 32;    // nonzeros; enough to hide main memor
 constexpr int64_t bare_ahead = 64;         // the same where the vectors are so large that their addresses are not at hand either
 constexpr int64_t near_bytes = 4 << 20;    // a signal of this size needs no asking ahead
 constexpr int64_t longest_sum = 512;      // nonzeros added in one go: bounds the rounding error of hubs
-constexpr int64_t tile_rows = 32;         // rows whose product stays in the first-level cache for what follows, and whose
-                                          // inner products are one sum
 
 template <class F>
 inline void over_tiles(Rows rows, F&& f) {
@@ -461,8 +459,8 @@ inline float bare_degree(const BareRows& graph, int64_t node) {
   return count > 0 ? static_cast<float>(count) : 1.0f;
 }
 
-inline void bare_finish(const BareRows& graph, int width, Rows rows, const float* y, const float* u, const Split<float>& scale,
-                 const Split<float>& beta, float* w, double* sums) {
+inline void bare_finish(const BareRows& graph, int width, Rows rows, const float* y, const float* u,
+                        const Split<float>& scale, const Split<float>& beta, float* w, double* sums) {
   over_tiles(rows, [&](Rows tile) {
     TileSums<float, 1> inner;
     for (int64_t i = tile.begin; i < tile.end; ++i, y += width) {
@@ -480,7 +478,7 @@ inline void bare_finish(const BareRows& graph, int width, Rows rows, const float
 }
 
 inline void bare_subtract(const BareRows& graph, int width, Rows rows, float* u, const Split<float>& scale,
-                   const Split<float>& gamma, float* w, double* sums) {
+                          const Split<float>& gamma, float* w, double* sums) {
   over_tiles(rows, [&](Rows tile) {
     TileSums<float, 1> squares;
     for (int64_t i = tile.begin; i < tile.end; ++i) {

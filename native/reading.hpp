@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <cstdlib>
@@ -18,20 +17,26 @@
 
 namespace polybasis {
 
+constexpr int64_t read_page = 4096;
+
 // A file open for reading. Past the system's file cache where `direct` is asked for and the file system can: what does not
 // fit there anyway only keeps the system busy with making room.
 class File {
  public:
-  File(const std::string& path, bool direct) : path(path) {
+  File(const std::string& path, [[maybe_unused]] bool direct) : path_(path) {
 #if defined(O_DIRECT)
     if (direct) descriptor_ = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECT);
-    this->direct = descriptor_ >= 0;
+    alignas(read_page) char first[read_page];
+    direct_ = descriptor_ >= 0 && pread(descriptor_, first, read_page, 0) >= 0;  // some can open, and then not read
+    if (!direct_ && descriptor_ >= 0) descriptor_ = (close(descriptor_), -1);
 #endif
     if (descriptor_ < 0) descriptor_ = open(path.c_str(), O_RDONLY | O_CLOEXEC);
     if (descriptor_ < 0) fail(std::strerror(errno));
   }
   ~File() { close(descriptor_); }
   File(const File&) = delete;
+
+  bool direct() const { return direct_; }
 
   // At least `least` bytes from `offset` on, `most` where the file has them.
   void read(char* target, int64_t least, int64_t most, int64_t offset) const {
@@ -46,13 +51,12 @@ class File {
     }
   }
 
-  const std::string path;
-  bool direct = false;
-
  private:
-  [[noreturn]] void fail(const char* why) const { throw std::invalid_argument("cannot read " + path + ": " + why); }
+  [[noreturn]] void fail(const char* why) const { throw std::invalid_argument("cannot read " + path_ + ": " + why); }
 
+  const std::string path_;
   int descriptor_ = -1;
+  bool direct_ = false;
 };
 
 // An array in memory, or in a file from `offset` on.
@@ -75,7 +79,8 @@ class Reader {
     if (!source_.file) return source_.data + begin;
     // Reading past the file cache wants whole pages: of the file, and in memory.
     const int64_t first = source_.offset + begin * int64_t(sizeof(T)), last = source_.offset + end * int64_t(sizeof(T));
-    const int64_t from = first / page * page, most = (last - from + page - 1) / page * page;
+    const int64_t from = first / read_page * read_page;
+    const int64_t most = (last - from + read_page - 1) / read_page * read_page;
     if (most > size_) {
       memory_.reset();
       size_ = (most + large - 1) / large * large;
@@ -91,7 +96,7 @@ class Reader {
   }
 
  private:
-  static constexpr int64_t page = 4096, large = 1 << 21;
+  static constexpr int64_t large = 1 << 21;
   struct Free {
     void operator()(char* memory) const { std::free(memory); }
   };

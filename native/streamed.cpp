@@ -2,8 +2,8 @@
 #include "streamed.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <exception>
-#include <memory>
 #include <vector>
 
 #include "pages.hpp"
@@ -12,9 +12,10 @@ namespace polybasis {
 namespace {
 
 constexpr int64_t block_rows = 1 << 14;
-constexpr int64_t tile_rows = 32;           // whose product stays in the first-level cache
-constexpr int64_t read_nonzeros = 1 << 22;  // read at a time, and sorted where there are stripes,
-constexpr int64_t striped_bytes = 8 << 20;  // and the product of their rows: enough visits to a stripe to pay for going there
+// Where there are stripes a visit to one has to be long enough to pay for going there. What each thread holds, some 30 MB,
+// follows from these.
+constexpr int64_t block_bytes = 8 << 20;    // of the product of a block of rows, which are more then
+constexpr int64_t read_nonzeros = 1 << 21;  // read and dealt out at a time, or as many as one row has
 
 // Runs pass(rows, partial sums, scratch) over blocks of `size` rows and adds up their sums in order: the same for any number
 // of threads, each of which has its own copy of the scratch.
@@ -23,16 +24,19 @@ void summed(int64_t rows, int64_t size, int width, int threads, bool backward, d
             Pass&& pass) {
   const int64_t blocks = (rows + size - 1) / size;
   std::vector<double> partial(blocks * width, 0.0);
-  std::exception_ptr thrown;  // memory may run out; that has to leave the threads first
+  std::exception_ptr thrown;  // memory or the file may end; that has to leave the threads first
+  std::atomic<bool> failed = false;
 #pragma omp parallel num_threads(std::max(threads, 1))
   {
     Scratch own = scratch;
 #pragma omp for schedule(dynamic, 1)
     for (int64_t i = 0; i < blocks; ++i) {
+      if (failed) continue;
       const int64_t b = backward ? blocks - 1 - i : i;
       try {
         pass(Rows{b * size, std::min(rows, (b + 1) * size)}, partial.data() + b * width, own);
       } catch (...) {
+        failed = true;
 #pragma omp critical
         thrown = std::current_exception();
       }
@@ -61,53 +65,53 @@ template <class I>
 class Stripes {
  public:
   explicit Stripes(Columns columns) : columns_(columns) {}
-  Stripes(const Stripes& other) : columns_(other.columns_) {}  // with memory of its own
 
   // y = A u on these rows; false where an index was out of range.
   bool gather(const BarePasses<I>& passes, const BarePart<I>& part, int64_t rows, int64_t nodes, int width, const float* u) {
-    sort(part, rows);
+    deal(part, rows);
     sums_.resize(std::max<size_t>(sums_.size(), rows * width));
     bool sound = true;
     for (int64_t s = 0; s < columns_.count; ++s) {
-      const int64_t* const indptr = indptr_.data() + s * (rows + 1);
-      sound &= passes.gather({indptr, stripe(s), indptr[rows]}, rows, nodes, width, u, s > 0, sums_.data());
+      const int64_t* const indptr = &place(s, 0, rows);
+      const BarePart<I> stripe{indptr, indices_.data() + *indptr, static_cast<int64_t>(indices_.size()) - *indptr};
+      sound &= passes.gather(stripe, rows, nodes, width, u, s > 0, sums_.data());
     }
     return sound;
   }
   const float* y() const { return sums_.data(); }
 
  private:
-  // Each row's run of every stripe goes behind the stripe's others. Rows are in order; of one that is not, nonzeros end up in
-  // a stripe where they are slow to read.
-  void sort(const BarePart<I>& part, int64_t rows) {
-    const int64_t count = part.indptr[rows] - part.indptr[0];
-    if (count > room_) {  // for all of them in any stripe; memory that is never written to is never taken
-      indices_.reset(new I[columns_.count * count]);
-      room_ = count;
-    }
+  // Rows are in order, so a stripe has a run of each. Of a row that is not, some go to a stripe where they are slow to read.
+  void deal(const BarePart<I>& part, int64_t rows) {
     indptr_.resize(std::max<size_t>(indptr_.size(), columns_.count * (rows + 1)));
-    for (int64_t s = 0; s < columns_.count; ++s) indptr_[s * (rows + 1)] = 0;
+    indices_.resize(part.indptr[rows] - part.indptr[0]);
     const I* from = part.indices;
     for (int64_t i = 0; i < rows; ++i) {
       const I* const end = part.indices + (part.indptr[i + 1] - part.indptr[0]);
       for (int64_t s = 0; s < columns_.count; ++s) {
-        int64_t* const at = &indptr_[s * (rows + 1) + i];
-        I* to = stripe(s) + at[0];
-        if (s + 1 < columns_.count)
-          for (const int64_t bound = (s + 1) << columns_.shift; from < end && *from < bound; ++from) *to++ = *from;
-        else
-          while (from < end) *to++ = *from++;
-        at[1] = to - stripe(s);
+        const I* const begin = from;
+        const int64_t bound = (s + 1) << columns_.shift;
+        if (s + 1 == columns_.count) from = end;
+        while (from < end && *from < bound) ++from;
+        place(s, i + 1, rows) = from - begin;  // of this row; summed up below
       }
     }
+    int64_t before = 0;
+    for (int64_t s = 0; s < columns_.count; ++s) {
+      place(s, 0, rows) = before;
+      for (int64_t i = 1; i <= rows; ++i) before = place(s, i, rows) += before;
+    }
+    from = part.indices;
+    for (int64_t i = 0; i < rows; ++i)
+      for (int64_t s = 0; s < columns_.count; ++s)
+        for (int64_t e = place(s, i, rows); e < place(s, i + 1, rows); ++e) indices_[e] = *from++;
   }
 
-  I* stripe(int64_t s) const { return indices_.get() + s * room_; }
+  int64_t& place(int64_t s, int64_t row, int64_t rows) { return indptr_[s * (rows + 1) + row]; }
 
   Columns columns_;
   std::vector<int64_t> indptr_;
-  std::unique_ptr<I[]> indices_;
-  int64_t room_ = 0;  // of one stripe in indices_
+  std::vector<I> indices_;
   std::vector<float> sums_;
 };
 
@@ -118,7 +122,8 @@ bool streamed_product(const StreamedCsr<I>& graph, Isa isa, int threads, Streami
                       const double* scale, const double* beta, float* w, double* sums) {
   const auto scale_ = Split<float>::of(scale, width), beta_ = Split<float>::of(beta, width);
   const auto& passes = bare_passes<I>(isa);
-  const auto [indptr, nodes] = graph.rows;
+  const int64_t* const indptr = graph.rows.indptr;
+  const int64_t nodes = graph.rows.rows;
   const auto columns = Columns::of(nodes, width * int64_t(sizeof(float)), streaming.stripe_bytes);
   const MappedArray<int64_t> mapped{indptr, nodes + 1};
   struct Scratch {
@@ -153,11 +158,11 @@ bool streamed_product(const StreamedCsr<I>& graph, Isa isa, int threads, Streami
 #pragma omp atomic write
       sound = false;
     }
-    if (graph.mapped) mapped.let_go(rows.begin, rows.end);
+    if (graph.mapped()) mapped.let_go(rows.begin, rows.end);
   };
   // A thread that reads past the file cache sleeps until the disk has answered: another one computes in the meantime.
-  if (graph.indices.file && graph.indices.file->direct) threads *= 2;
-  const int64_t size = columns.count > 1 ? striped_bytes / (width * int64_t(sizeof(float))) : block_rows;
+  if (graph.indices.file && graph.indices.file->direct()) threads *= 2;
+  const int64_t size = columns.count > 1 ? block_bytes / (width * int64_t(sizeof(float))) : block_rows;
   summed(nodes, size, width, threads, streaming.backward, sums, Scratch{Reader<I>(graph.indices), Stripes<I>(columns)}, pass);
   return sound;
 }
@@ -167,12 +172,13 @@ void streamed_subtract(const StreamedCsr<I>& graph, Isa isa, int threads, Stream
                        const double* scale, const double* gamma, float* w, double* sums) {
   const auto scale_ = Split<float>::of(scale, width), gamma_ = Split<float>::of(gamma, width);
   const auto& passes = bare_passes<I>(isa);
-  const auto [indptr, nodes] = graph.rows;
+  const int64_t* const indptr = graph.rows.indptr;
+  const int64_t nodes = graph.rows.rows;
   const MappedArray<int64_t> mapped{indptr, nodes + 1};
   struct Nothing {};
   const auto pass = [&](Rows rows, double* partial, Nothing) {
     passes.subtract(graph.rows, width, rows, u, scale_, gamma_, w, partial);
-    if (graph.mapped) mapped.let_go(rows.begin, rows.end);
+    if (graph.mapped()) mapped.let_go(rows.begin, rows.end);
   };
   summed(nodes, block_rows, width, threads, streaming.backward, sums, Nothing{}, pass);
 }

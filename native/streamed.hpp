@@ -8,13 +8,14 @@
 
 namespace polybasis {
 
-// A graph that may be larger than memory. mapped: indptr lies in a file mapped for reading, whose pages are let go of when
-// they have been used.
+// A graph that may be larger than memory. Where its indices are read from a file, its indptr lies in a file mapped for
+// reading, whose pages are let go of when they have been used.
 template <class I>
 struct StreamedCsr {
   BareRows rows;
-  bool mapped;
   Source<I> indices;
+
+  bool mapped() const { return indices.file != nullptr; }
 };
 
 // How it is gone through. backward: from its last row on; taking turns finds the end of the last pass in the file cache.

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import importlib
 import warnings
+from mmap import mmap
 from typing import Any
 
 import numpy as np
@@ -77,6 +78,10 @@ def streamed(indptr: Any, indices: Any, *, direct: bool = False, stripe_bytes: i
         raise ImportError("graphs on disk need the native kernels: install a C++ compiler and reinstall polybasis")
     kind = module.StreamedGraphI32 if indices.dtype.itemsize == 4 else module.StreamedGraphI64
     path, offset = "", 0
-    if all(isinstance(array, np.memmap) and array.mode == "r" for array in (indptr, indices)):
+    # A part of a mapped array says the whole one's offset: only whole ones are known to begin there.
+    if all(
+        isinstance(array, np.memmap) and array.mode == "r" and isinstance(array.base, mmap)
+        for array in (indptr, indices)
+    ):
         path, offset = str(indices.filename), indices.offset
     return kind(indptr, indices, path, offset, direct, stripe_bytes, module.best_isa())

@@ -96,6 +96,7 @@ def test_filters_on_real_graphs(name: str, folder: str, data_root: Path, tmp_pat
 def test_a_learned_basis_starts_at_the_optimal_one(store: BasisStore) -> None:
     gnn = ScaledGNN("favardgnn", store.channels, 16, 3, K)
     gnn.set_basis(store.gamma, store.sqrt_beta)
+    gnn.start_at_basis()
     assert isinstance(gnn.conv, pb.nn.FavardConv)
     own = gnn.conv.basis.coordinates(store.gamma, store.sqrt_beta) / store.sqrt_beta[0]
     expected = torch.eye(K + 1, dtype=torch.float64).unsqueeze(-1).expand_as(own)

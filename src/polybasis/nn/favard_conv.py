@@ -86,15 +86,18 @@ class FavardConv(FilterLayer):
     def start_at(self, gamma: Tensor, sqrt_beta: Tensor) -> None:
         r"""Sets a free recurrence to that of the signals' optimal basis, up to their lengths.
 
-        Then :math:`h_k = \|x\| v_k`, and training starts with the well-conditioned problem that OptBasisGNN has. Past a
-        channel's rank the recurrence stays as it is.
+        Then :math:`h_k = \|x\| v_k`, and training starts with the well-conditioned problem that OptBasisGNN has; but
+        :math:`\sqrt\beta` is 0.01 at least. Past a channel's rank the recurrence stays as it is.
 
         Args:
             gamma, sqrt_beta: (K+1, channels) of that basis.
         """
-        known = sqrt_beta[1:] > 0
-        self.gamma.copy_(torch.where(known, gamma[:-1], self.gamma))
-        self.sqrt_beta[1:] = torch.where(known, sqrt_beta[1:].to(self.sqrt_beta), self.sqrt_beta[1:])
+        if self.recurrence != "free":
+            raise ValueError(f"recurrence is {self.recurrence!r}; only a free one can start anywhere")
+        gamma, sqrt_beta = gamma[:-1].to(self.gamma), sqrt_beta.to(self.sqrt_beta)
+        self.gamma.copy_(torch.where(sqrt_beta[:-1] > 0, gamma, self.gamma))
+        found = torch.where(sqrt_beta > 0, sqrt_beta.clamp(min=SMALLEST_SQRT_BETA), self.sqrt_beta)
+        self.sqrt_beta[1:] = found[1:]
 
     @property
     def basis(self) -> Favard:

@@ -74,7 +74,7 @@ def make_block(
     channels = slice(sum(about["blocks"][:number]), sum(about["blocks"][: number + 1]))
     rows = open_array(folder / "rows.npy", (about["rows"],))
     # Two vectors and the neighbours: more than the machine has leaves no room to find them in the file cache again.
-    direct = 2 * graph.nodes * width * 4 + graph.indices.nbytes > physical_memory()
+    direct = 2 * graph.nodes * max(about["blocks"]) * 4 + graph.indices.nbytes > physical_memory()
     operator = native.streamed(graph.indptr, graph.indices, direct=direct)
     let_go(graph.indptr)  # which it has looked through
     threads = threads or torch.get_num_threads()
@@ -145,8 +145,11 @@ def peak_memory() -> int:
 
 
 def physical_memory() -> int:
-    """The memory of this machine, in bytes."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    """The memory of this machine, in bytes, or what a container leaves of it."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    limit = Path("/sys/fs/cgroup/memory.max")
+    said = limit.read_text().strip() if limit.exists() else "max"
+    return min(memory, int(said)) if said.isdigit() else memory
 
 
 def make_block_of(graph: Path, folder: Path, number: int, threads: int) -> None:

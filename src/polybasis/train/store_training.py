@@ -87,6 +87,7 @@ class StoreTask(Task[ScaledGNN]):
     def make_model(self, config: Config) -> ScaledGNN:
         model = config.make_scaled_model(self.store.channels, self.labels.classes)
         model.set_basis(self.store.gamma, self.store.sqrt_beta)
+        model.start_at_basis()
         return model.to(self.device)
 
     def epoch(self, model: ScaledGNN, optimizer: torch.optim.Optimizer) -> float:

@@ -116,14 +116,14 @@ class ScaledGNN(RoledModule):
             self.register_buffer(name, torch.zeros(K + 1, in_channels, dtype=torch.float64))
 
     def set_basis(self, gamma: Tensor, sqrt_beta: Tensor) -> None:
-        """Sets the numbers of the basis, (K+1, channels) or more, of which a lower degree needs the first.
-
-        A free recurrence of FavardGNN starts at them: they are known here, and are the best basis to start with.
-        """
+        """Sets the numbers of the basis, (K+1, channels) or more, of which a lower degree needs the first."""
         if len(gamma) <= self.K:
             raise ValueError(f"the basis has degree {len(gamma) - 1}; {self.model} with K = {self.K} needs more")
         self.gamma.copy_(gamma[: self.K + 1])
         self.sqrt_beta.copy_(sqrt_beta[: self.K + 1])
+
+    def start_at_basis(self) -> None:
+        """Sets a free recurrence of FavardGNN to that of the basis, the best one to start training with."""
         if isinstance(self.conv, FavardConv) and self.conv.recurrence == "free":
             self.conv.start_at(self.gamma, self.sqrt_beta)
 

@@ -94,13 +94,20 @@ def test_filters_on_real_graphs(name: str, folder: str, data_root: Path, tmp_pat
 
 
 def test_a_learned_basis_starts_at_the_optimal_one(store: BasisStore) -> None:
-    gnn = ScaledGNN("favardgnn", store.channels, 16, 3, K)
-    gnn.set_basis(store.gamma, store.sqrt_beta)
-    gnn.start_at_basis()
-    assert isinstance(gnn.conv, pb.nn.FavardConv)
-    own = gnn.conv.basis.coordinates(store.gamma, store.sqrt_beta) / store.sqrt_beta[0]
+    def coordinates(**own: object) -> torch.Tensor:
+        gnn = ScaledGNN("favardgnn", store.channels, 16, 3, K, **own)
+        gnn.set_basis(store.gamma, store.sqrt_beta)
+        gnn.start_at_basis()
+        assert isinstance(gnn.conv, pb.nn.FavardConv)
+        return gnn.conv.basis.coordinates(store.gamma, store.sqrt_beta).detach() / store.sqrt_beta[0]
+
+    own = coordinates()
     expected = torch.eye(K + 1, dtype=torch.float64).unsqueeze(-1).expand_as(own)
     torch.testing.assert_close(own, expected, atol=1e-5, rtol=0)
+    assert float((coordinates(start="chebyshev") - expected).abs().max()) > 0.1
+    assert float((coordinates(recurrence="bounded") - expected).abs().max()) > 0.1
+    with pytest.raises(ValueError, match="start is 'nowhere'"):
+        coordinates(start="nowhere")
 
 
 def test_sign_sees_all_hops(store: BasisStore) -> None:

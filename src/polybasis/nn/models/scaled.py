@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Any, cast
+from typing import Any, Literal, cast, get_args
 
 import torch
 from torch import Tensor
@@ -26,12 +26,16 @@ from polybasis.nn.models.jacobiconv import DecomposedFilter
 from polybasis.nn.models.model import Role, RoledModule
 from polybasis.nn.optbasis_conv import OptBasisConv
 
+Start = Literal["optimal", "chebyshev"]  # where a learned recurrence starts: see ScaledGNN.start_at_basis
+
 
 def _optbasis(channels: int, K: int) -> FilterLayer:
     return OptBasisConv(channels, K)
 
 
-def _favard(channels: int, K: int, recurrence: RecurrenceKind = "free") -> FilterLayer:
+def _favard(channels: int, K: int, recurrence: RecurrenceKind = "free", start: Start = "optimal") -> FilterLayer:
+    if start not in get_args(Start):
+        raise ValueError(f"start is {start!r}; expected {' or '.join(get_args(Start))}")
     return FavardConv(channels, K, recurrence=recurrence)
 
 
@@ -109,6 +113,7 @@ class ScaledGNN(RoledModule):
         super().__init__()
         self.model, self.K, self.dropout = model, checked_degree(K), dropout
         self.conv = FILTERS[model](in_channels, K, **own)
+        self.start: Start = own.get("start", "optimal")
         first = in_channels * (K + 1 if self.conv is None else 1)
         widths = [first] + [hidden_channels] * (layers - 1) + [out_channels]
         self.lins = torch.nn.ModuleList(torch.nn.Linear(*pair) for pair in pairwise(widths))
@@ -123,8 +128,8 @@ class ScaledGNN(RoledModule):
         self.sqrt_beta.copy_(sqrt_beta[: self.K + 1])
 
     def start_at_basis(self) -> None:
-        """Sets a free recurrence of FavardGNN to that of the basis, the best one to start training with."""
-        if isinstance(self.conv, FavardConv) and self.conv.recurrence == "free":
+        """Sets a free recurrence of FavardGNN to that of the basis, unless it is to start as it does on graphs."""
+        if isinstance(self.conv, FavardConv) and self.conv.recurrence == "free" and self.start == "optimal":
             self.conv.start_at(self.gamma, self.sqrt_beta)
 
     def roles(self) -> dict[str, Role]:

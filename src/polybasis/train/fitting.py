@@ -181,11 +181,9 @@ class GraphTask(Task[Model]):
         nodes = self.split.train
         model.train()
         optimizer.zero_grad()
-        if self._ahead is not None and self._ahead[0] is model:
-            logits = self._ahead[1]
-        else:
-            logits = model(self.dataset.x, self.dataset.graph)
-        self._ahead = None
+        ahead, self._ahead = self._ahead, None
+        known = ahead[1] if ahead is not None and ahead[0] is model else None
+        logits = model(self.dataset.x, self.dataset.graph) if known is None else known
         loss = cross_entropy(logits[nodes], self.dataset.y[nodes])
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()

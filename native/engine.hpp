@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "passes.hpp"
-#include "twins.hpp"
+#include "repeats.hpp"
 
 namespace polybasis {
 
@@ -61,23 +61,24 @@ class Engine {
  public:
   Engine(const Csr<T, I>& graph, Isa isa, int threads, int width)
       : graph(graph), on_graph(passes<T, I>(isa)), on_rows(row_passes<T>(isa)), width_(width),
-        blocks_(graph.twins ? graph.twins->spread.view() : graph, threads, width) {
-    if (!graph.twins) return;
-    members_.emplace(graph.twins->members.view(), threads, width);
-    core_.emplace(graph.twins->core.view(), threads, width);
+        threads_(threads), blocks_(graph.repeats ? graph.repeats->spread.view() : graph, threads, width) {
+    if (!graph.repeats) return;
+    members_.emplace(graph.repeats->members.view(), threads, width);
+    core_.emplace(graph.repeats->core.view(), threads, width);
   }
 
-  // P x, for passes to multiply out. Where rows of P are equal, most of it is done here, once for each class; what
-  // is returned is good until the next call.
+  // P x, for passes to multiply out. Where rows of P repeat, most of it is done here, once for each class of equal rows;
+  // what is returned is good until the next call.
   Product<T, I> product_with(const T* x) {
-    if (!graph.twins) return {graph, x};
+    if (!graph.repeats) return {graph, x};
     const auto multiply = [&](const Blocks& blocks, const Product<T, I>& product, std::vector<T>& y) {
       y.resize(product.matrix.rows * width_);
       blocks.run([&](int64_t, Rows rows) { on_graph.product(product, width_, rows, y.data()); });
     };
-    multiply(*members_, {graph.twins->members.view(), x}, in_classes_);
-    multiply(*core_, {graph.twins->core.view(), in_classes_.data()}, of_classes_);
-    return {graph.twins->spread.view(), of_classes_.data()};
+    multiply(*members_, {graph.repeats->members.view(), x}, in_classes_);
+    multiply(*core_, {graph.repeats->core.view(), in_classes_.data()}, of_classes_);
+    follow(graph.repeats->links);
+    return {graph.repeats->spread.view(), of_classes_.data()};
   }
 
   template <class Pass>
@@ -112,7 +113,16 @@ class Engine {
     return result;
   }
 
-  const int width_;
+  // A row waits for the one it is linked to, a channel for no other: each thread has channels of its own.
+  void follow(const std::vector<Link<T>>& links) {
+    constexpr int step = 64 / sizeof(T);  // channels of a cache line
+#pragma omp parallel for num_threads(std::clamp(threads_, 1, (width_ + step - 1) / step)) schedule(static)
+    for (int c = 0; c < width_; c += step)
+      on_rows.follow(std::min(step, width_ - c), width_, links.data(), static_cast<int64_t>(links.size()),
+                     of_classes_.data() + c);
+  }
+
+  const int width_, threads_;
   Blocks blocks_;
   std::optional<Blocks> members_, core_;
   std::vector<T> in_classes_, of_classes_;

@@ -11,7 +11,7 @@
 #include "pages.hpp"
 #include "panels.hpp"
 #include "streamed.hpp"
-#include "twins.hpp"
+#include "repeats.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -74,12 +74,12 @@ class Operator {
       : indptr_(indptr), indices_(indices), values_(values), isa_(isa_named(isa)) {
     require_compressed_rows(indptr, indices, static_cast<int64_t>(indptr.shape(0)) - 1);
     require_shape(values, {static_cast<int64_t>(indices.shape(0))}, "values");
-    twins_ = Twins<T, I>::of(csr());
+    repeats_ = Repeats<T, I>::of(csr());
   }
 
   int64_t rows() const { return static_cast<int64_t>(indptr_.shape(0)) - 1; }
 
-  bool has_twins() const { return twins_ != nullptr; }
+  bool has_repeats() const { return repeats_ != nullptr; }
 
   int panel_width() const { return polybasis::panel_width<T>(rows()); }
 
@@ -173,7 +173,7 @@ class Operator {
   }
 
  private:
-  Csr<T, I> csr() const { return {indptr_.data(), indices_.data(), values_.data(), rows(), twins_.get()}; }
+  Csr<T, I> csr() const { return {indptr_.data(), indices_.data(), values_.data(), rows(), repeats_.get()}; }
 
   template <class Array>
   int channels(const Array& x) const {
@@ -199,7 +199,7 @@ class Operator {
   In<I> indptr_, indices_;
   In<T> values_;
   Isa isa_;
-  std::unique_ptr<const Twins<T, I>> twins_;
+  std::unique_ptr<const Repeats<T, I>> repeats_;
 };
 
 // The pattern of a sparse matrix, of any shape, in compressed rows; its values come with each product.
@@ -323,7 +323,7 @@ void bind(nb::module_& module, const char* class_name) {
   nb::class_<Class> type(module, class_name);
   type.def(nb::init<In<I>, In<I>, In<T>, const std::string&>(), "indptr"_a.noconvert(), "indices"_a.noconvert(),
            "values"_a.noconvert(), "isa"_a);
-  type.def("has_twins", &Class::has_twins, "Whether rows that are equal are multiplied out once.");
+  type.def("has_repeats", &Class::has_repeats, "Whether what repeats among the rows is multiplied out once.");
   type.def("panel_width", &Class::panel_width, "Channels of one panel, in which bases are kept.");
   define(type, "product", &Class::product);
   define(type, "peak", &Class::peak);

@@ -14,9 +14,9 @@ template <class T>
 constexpr int widest = 256 / sizeof(T);  // what the registers of the narrowest fast instruction set hold
 
 template <class T, class I>
-struct Twins;
+struct Repeats;
 
-// A sparse matrix in compressed rows: the propagation matrix P, symmetric, with what is known of equal rows, or a factor of
+// A sparse matrix in compressed rows: the propagation matrix P, symmetric, with what repeats among its rows, or a factor of
 // it.
 template <class T, class I>
 struct Csr {
@@ -24,7 +24,7 @@ struct Csr {
   const I* indices;
   const T* values;
   int64_t rows;
-  const Twins<T, I>* twins = nullptr;
+  const Repeats<T, I>* repeats = nullptr;
 };
 
 // A matrix times x, multiplied out row by row where the rows are needed.
@@ -36,6 +36,13 @@ struct Product {
 
 struct Rows {
   int64_t begin, end;
+};
+
+// Row `row` of a product has `share` times the earlier row `parent` of it beside what the matrix has for it.
+template <class T>
+struct Link {
+  int64_t row, parent;
+  T share;
 };
 
 constexpr int64_t tile_rows = 32;  // rows whose product stays in the first-level cache for what follows, and whose inner
@@ -142,6 +149,8 @@ struct RowPasses {
   void (*remove)(int width, Rows, T* w, const T* v, int64_t plane, int count, const T* weights, double* sums);
   // z = sum_j weights_j v_j.
   void (*combine)(int width, Rows, const T* v, int64_t plane, int count, const T* weights, T* z);
+  // y_row += share y_parent for all links in their order, on `width` channels of `stride`.
+  void (*follow)(int width, int64_t stride, const Link<T>* links, int64_t count, T* y);
   // y = p x + q u + r v (null vectors: term absent); y may be x.
   void (*mix)(int width, Rows, const T* p, const T* x, const T* q, const T* u, const T* r, const T* v, T* y);
 };

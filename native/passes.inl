@@ -386,6 +386,15 @@ void combine(int width, Rows rows, const T* v, int64_t plane, int count, const T
 }
 
 template <class T>
+void follow(int width, int64_t stride, const Link<T>* links, int64_t count, T* y) {
+  for (const Link<T>* link = links; link < links + count; ++link) {
+    T* const to = y + link->row * stride;
+    const T* const from = y + link->parent * stride;
+    over_channels<T>(width, [&]<int L>(Width<L>, int c) { store(to + c, load<L>(to + c) + link->share * load<L>(from + c)); });
+  }
+}
+
+template <class T>
 void mix(int width, Rows rows, const T* p, const T* x, const T* q, const T* u, const T* r, const T* v, T* y) {
   over_rows<T>(width, rows, [&]<int L>(Width<L>, int c, int64_t at) {
     auto value = load<L>(p + c) * load<L>(x + at);
@@ -513,7 +522,8 @@ const Passes<T, I>& table() {
 
 template <class T>
 const RowPasses<T>& row_table() {
-  static constexpr RowPasses<T> entries{peak<T>, rescale<T>, subtract<T>, dots<T>, remove<T>, combine<T>, mix<T>};
+  static constexpr RowPasses<T> entries{peak<T>, rescale<T>, subtract<T>, dots<T>, remove<T>, combine<T>, follow<T>,
+                                     mix<T>};
   return entries;
 }
 

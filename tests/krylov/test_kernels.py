@@ -44,9 +44,21 @@ def isa(request: pytest.FixtureRequest) -> str:
     return request.param
 
 
-@pytest.fixture(params=["plain", "twins"])
+def alike_graph(nodes: int, groups: int) -> pb.Graph:
+    """Nodes of a group have nearly the same neighbours, each but a few of 40."""
+    random = torch.Generator().manual_seed(5)
+    common = torch.randint(nodes, (groups, 40), generator=random)
+    chosen = common[torch.arange(nodes) % groups]
+    kept = torch.rand(chosen.shape, generator=random) < 0.95
+    source = torch.arange(nodes).unsqueeze(1).expand_as(chosen)
+    return pb.Graph.from_edge_index(torch.stack([source[kept], chosen[kept]]), nodes)
+
+
+@pytest.fixture(params=["plain", "twins", "alike"])
 def graph(request: pytest.FixtureRequest) -> pb.Graph:
-    """On 900 nodes; of the twins, six at a time have the same neighbours."""
+    """On 900 nodes; of the twins, six at a time have the same neighbours, of those alike, ninety nearly the same."""
+    if request.param == "alike":
+        return alike_graph(900, 10)
     return random_graph(900, 6000) if request.param == "plain" else with_copies(random_graph(150, 600), 6)
 
 
@@ -137,23 +149,39 @@ def test_random_sizes(
     )
 
 
-def test_twins_are_found_where_they_save_work(dtype: torch.dtype) -> None:
-    few, many = random_graph(300, 2000), with_copies(random_graph(100, 600), 3)
-    for graph, twins in ((few, False), (many, True)):
+def with_weights(graph: pb.Graph) -> pb.Graph:
+    """The same edges with random weights."""
+    row = torch.repeat_interleave(torch.arange(graph.num_nodes), graph.indptr.diff())
+    once = row < graph.indices
+    edges = torch.stack([row[once], graph.indices[once].long()])
+    weights = torch.rand(edges.shape[1], generator=torch.Generator().manual_seed(6)) + 0.1
+    return pb.Graph.from_edge_index(edges, graph.num_nodes, weights)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_repeats_are_found_where_they_save_work(dtype: torch.dtype, threads: int) -> None:
+    alike = alike_graph(900, 10)
+    expected = (
+        (random_graph(300, 2000), False),
+        (with_copies(random_graph(100, 600), 3), True),
+        (alike, True),
+        (with_weights(alike), False),
+    )
+    for graph, repeats in expected:
         operator = native.operator(graph.indptr, graph.indices, graph.values(dtype))
-        assert operator.has_twins() == twins
-        x = torch.randn(graph.num_nodes, 7, dtype=dtype)
+        assert operator.has_repeats() == repeats
+        x = torch.randn(graph.num_nodes, 71, dtype=dtype)
         y = torch.empty_like(x)
-        operator.product(x, y, 2)
+        operator.product(x, y, threads)
         close(y, (dense(graph) @ x.double()).to(dtype), dtype)
 
 
 @pytest.mark.parametrize("row", [[1.0, 2, 3, 4, 5, 6, 7, 8] * 8, [1.0] * 32 + [0.0] * 32], ids=["values", "columns"])
-def test_equal_rows_of_a_matrix_that_is_not_symmetric_are_no_twins(row: list[float]) -> None:
+def test_equal_rows_of_a_matrix_that_is_not_symmetric_do_not_repeat(row: list[float]) -> None:
     matrix = torch.tensor(row).repeat(64, 1).to_sparse_csr()
     indptr, indices = matrix.crow_indices().int(), matrix.col_indices().int()
     operator = native.operator(indptr, indices, matrix.values())
-    assert not operator.has_twins()
+    assert not operator.has_repeats()
     x, y = torch.randn(64, 3), torch.empty(64, 3)
     operator.product(x, y, 1)
     close(y, matrix.to_dense() @ x, torch.float32)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 import torch
 
 import polybasis as pb
+from polybasis.train.config import Config
 
 DATA = pb.data.csbm(nodes=150, features=40, seed=2)
 NAMES = np.array(["blue", "red"])[DATA.y.numpy()]
@@ -38,6 +40,17 @@ def test_a_saved_model_predicts_the_same_bits(model: str, tmp_path: Path) -> Non
     assert loaded.notes_ == {"of": "a test"}
     classifier.save(tmp_path / "model")
     assert len(list((tmp_path / "model").iterdir())) == 2
+
+
+def test_features_are_normalised_in_training_and_prediction(tmp_path: Path) -> None:
+    x = DATA.x.abs() * 10
+    config = Config("optbasisgnn", hidden=8, epochs=10, arguments={"K": 3})
+    by_config = pb.NodeClassifier(config=replace(config, normalise="rows")).fit(DATA.graph, x, NAMES)
+    by_hand = pb.NodeClassifier(config=config).fit(DATA.graph, x / x.sum(1, keepdim=True), NAMES)
+    assert np.array_equal(by_config.predict_proba(), by_hand.predict_proba())
+    by_config.save(tmp_path)
+    loaded = pb.NodeClassifier.load(tmp_path)
+    assert np.array_equal(loaded.predict_proba(DATA.graph, x), by_config.predict_proba())
 
 
 def test_masks_and_unknown_classes() -> None:

@@ -90,7 +90,7 @@ class NodeClassifier:
         labels, self.classes_ = _encoded(y, graph.num_nodes)
         if len(self.classes_) < 2:
             raise ValueError(f"y has {len(self.classes_)} class; expected two at least")
-        dataset = NodeDataset("fit", graph, x, labels)
+        dataset = NodeDataset("fit", graph, self.config.prepared(x), labels)
         self._graph, self._x = graph, x
         split = self._split(dataset, train_mask, val_mask)
         trained = fit(self.config, dataset, split, self.seed, report=report, checkpoint=checkpoint)
@@ -127,7 +127,7 @@ class NodeClassifier:
             x = _as_features(cast(Any, X), graph)
         if x.shape[1] != self.num_features_:
             raise ValueError(f"X has {x.shape[1]} features; the model was trained with {self.num_features_}")
-        probabilities: Tensor = self.model_(x, graph).softmax(dim=1)
+        probabilities: Tensor = self.model_(self.config.prepared(x), graph).softmax(dim=1)
         return probabilities.numpy()
 
     def predict(self, graph: Graph | None = None, X: Features | ArrayLike | None = None) -> NDArray[Any]:

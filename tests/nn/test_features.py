@@ -71,6 +71,18 @@ def test_dropout_of_neighbouring_entries_is_independent() -> None:
         assert abs(float((kept[lag:] * kept[:-lag]).mean())) < 5 * 0.25 / len(kept) ** 0.5
 
 
+def test_rows_are_divided_by_their_sums() -> None:
+    x = 9 * bag_of_words()
+    x[3] = 0
+    x[4] = x[4] / (2 * x[4].sum())  # below 1: stays
+    sparse = features.row_normalised(as_features(x))
+    assert isinstance(sparse, SparseFeatures)
+    expected = torch.nn.functional.normalize(x, p=1)
+    expected[4] = x[4]
+    torch.testing.assert_close(sparse.to_dense(), expected)
+    torch.testing.assert_close(features.row_normalised(x), expected)
+
+
 def test_dense_where_that_is_faster() -> None:
     assert isinstance(as_features(torch.rand(50, 100)), torch.Tensor)
     assert isinstance(as_features(torch.zeros(50, 10)), torch.Tensor)

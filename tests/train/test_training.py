@@ -64,6 +64,8 @@ def test_published_settings_are_all_valid_and_rare_ones_absent() -> None:
         ('model = "mlp"\nlr = { all = 1 }', "lr has the role 'all'"),
         ('model = "mlp"\nstop_on = "auc"', "stop_on is 'auc'"),
         ('model = "mlp"\nepochs = 0', "epochs is 0"),
+        ('model = "mlp"\nnormalise = "columns"', "normalise is 'columns'"),
+        ('model = "optbasisgnn"\nbatch = 10\nnormalise = "rows"', "normalise is for training on a graph"),
         ("model = ", "Invalid value"),
     ],
 )

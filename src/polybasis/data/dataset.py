@@ -8,7 +8,7 @@ from typing import Literal
 from torch import Tensor
 
 from polybasis.graph import Graph
-from polybasis.nn.features import Features, as_features
+from polybasis.nn.features import Features, as_features, row_normalised
 
 Metric = Literal["accuracy", "roc-auc"]
 Masks = tuple[Tensor, Tensor, Tensor]
@@ -62,10 +62,9 @@ def make_dataset(
 ) -> NodeDataset:
     """A data set from plain tensors: undirected, without self-loops, features sparse where that is faster."""
     graph = Graph.from_edge_index(edge_index, len(y))
-    x = x.float()
-    if row_normalise:
-        x = x / x.sum(dim=1, keepdim=True).clamp(min=1)
-    return NodeDataset(name, graph, as_features(x), y.long(), metric, fixed_splits or [])
+    features = as_features(x.float())
+    features = row_normalised(features) if row_normalise else features
+    return NodeDataset(name, graph, features, y.long(), metric, fixed_splits or [])
 
 
 def edge_homophily(dataset: NodeDataset) -> float:

@@ -71,6 +71,10 @@ class SparseFeatures:
         other.__dict__.update(self.__dict__, values=values)
         return other
 
+    def row_lengths(self) -> Tensor:
+        """Nonzeros of each row."""
+        return self._rows.indptr.diff()
+
     def __matmul__(self, weight: Tensor) -> Tensor:
         """X W, outside autograd."""
         return self._rows.product(self.values, weight)
@@ -109,6 +113,14 @@ def as_features(x: Tensor) -> Features:
 def as_dense(x: Features) -> Tensor:
     """Dense, for the models that cannot do otherwise."""
     return x.to_dense() if isinstance(x, SparseFeatures) else x
+
+
+def row_normalised(x: Features) -> Features:
+    """Every node's features divided by their sum, where that is above 1."""
+    if not isinstance(x, SparseFeatures):
+        return x / x.sum(dim=1, keepdim=True).clamp(min=1)
+    sums = (x @ torch.ones(x.shape[1], 1))[:, 0].clamp(min=1)
+    return x.with_values(x.values / sums.repeat_interleave(x.row_lengths()))
 
 
 def dropout(x: Features, p: float, training: bool) -> Features:

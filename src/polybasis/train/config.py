@@ -10,12 +10,14 @@ from typing import Any, Literal, get_args
 
 import torch
 
+from polybasis.nn.features import Features, row_normalised
 from polybasis.nn.models import Model, model_class
 from polybasis.nn.models.model import Role, RoledModule
 from polybasis.nn.models.scaled import ScaledGNN, scaled_hyperparameters
 
 StopOn = Literal["score", "loss"]
 Settings = Literal["published", "tuned"]
+Normalisation = Literal["rows"]
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,8 @@ class Config:
             trained on a graph, on all nodes at once.
         average: what of the running mean of the weights stays at each step, as 0.98; validated and kept is then the
             mean in place of the weights themselves. None: no mean.
+        normalise: ``rows`` where every node's features are divided by their sum, as the authors of many methods do.
+            None: features are taken as the data set has them.
     """
 
     model: str
@@ -49,6 +53,7 @@ class Config:
     settings: str = "default"
     average: float | None = None
     batch: int | None = None
+    normalise: Normalisation | None = None
 
     def __post_init__(self) -> None:
         known = model_class(self.model).hyperparameters() if self.batch is None else scaled_hyperparameters(self.model)
@@ -68,6 +73,10 @@ class Config:
             raise ValueError(f"stop_on is {self.stop_on!r}; expected {' or '.join(get_args(StopOn))}")
         if self.average is not None and not 0 < self.average < 1:
             raise ValueError(f"average is {self.average!r}; expected a number between 0 and 1")
+        if self.normalise not in (None, *get_args(Normalisation)):
+            raise ValueError(f"normalise is {self.normalise!r}; expected {' or '.join(get_args(Normalisation))}")
+        if self.normalise is not None and self.batch is not None:
+            raise ValueError("normalise is for training on a graph; the features of a store are those it was made from")
         for name in ("hidden", "epochs", "patience", "batch"):
             if name == "batch" and self.batch is None:
                 continue
@@ -81,6 +90,10 @@ class Config:
     def make_scaled_model(self, channels: int, classes: int) -> ScaledGNN:
         """A fresh scaled-up model for this many channels and classes."""
         return ScaledGNN(self.model, channels, self.hidden, classes, **self.arguments)
+
+    def prepared(self, x: Features) -> Features:
+        """The features that the model is trained on and predicts from."""
+        return x if self.normalise is None else row_normalised(x)
 
     def make_optimizer(self, model: RoledModule) -> torch.optim.Adam:
         """Adam with a group for each role."""

@@ -8,7 +8,7 @@ import multiprocessing
 import statistics
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -56,6 +56,7 @@ class Run:
 def execute(run: Run, root: str | None, report: Report | None = None, checkpoints: Path | None = None) -> Result:
     """Trains one run and scores it on its test nodes."""
     dataset = _loaded(run.dataset, root)
+    dataset = replace(dataset, x=run.config.prepared(dataset.x))
     split = make_split(dataset, run.protocol, run.split_seed)
     checkpoint = None if checkpoints is None else checkpoints / f"{run.key()}.safetensors"
     trained = fit(run.config, dataset, split, run.model_seed, report=report, checkpoint=checkpoint)

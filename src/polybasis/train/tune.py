@@ -99,6 +99,7 @@ def tune(
         The best configuration and its validation score.
     """
     base = search.start or Config(model, epochs=500, patience=100)
+    dataset = replace(dataset, x=base.prepared(dataset.x))
     search.study.parent.mkdir(parents=True, exist_ok=True)
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     # A journal file is what Optuna offers for several processes without a database server.

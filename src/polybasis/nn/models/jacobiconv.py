@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -12,6 +14,15 @@ from polybasis.nn.dropout import dropout
 from polybasis.nn.features import FeatureLinear, Features
 from polybasis.nn.models.model import Model, Role
 from polybasis.nn.poly_conv import PolyConv
+
+
+def first_factor(scale: float) -> float:
+    """What every further degree's coefficient is multiplied by at the start."""
+    return scale * math.tanh(_first_eta(scale))
+
+
+def _first_eta(scale: float) -> float:
+    return min(1 / scale, 1.0)
 
 
 class DecomposedFilter(PolyConv):
@@ -32,7 +43,7 @@ class DecomposedFilter(PolyConv):
         self._cached_graph = None
         if not hasattr(self, "eta"):
             self.eta = torch.nn.Parameter(torch.empty(self.K))
-        torch.nn.init.constant_(self.eta, min(1 / self._scale, 1.0))
+        torch.nn.init.constant_(self.eta, _first_eta(self._scale))
         torch.nn.init.ones_(self.alpha)
 
     def coefficients(self) -> Tensor:

@@ -16,13 +16,13 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from polybasis.bases import Monomial, named_basis
+from polybasis.bases import Jacobi, Monomial, named_basis
 from polybasis.krylov.signal import checked_degree
 from polybasis.nn.dropout import dropout
 from polybasis.nn.favard_conv import FavardConv, RecurrenceKind
 from polybasis.nn.filter_layer import FilterLayer
 from polybasis.nn.models.decoupled import SharedFilter, pagerank
-from polybasis.nn.models.jacobiconv import DecomposedFilter
+from polybasis.nn.models.jacobiconv import first_factor
 from polybasis.nn.models.model import Role, RoledModule
 from polybasis.nn.optbasis_conv import OptBasisConv
 
@@ -52,7 +52,10 @@ def _chebii(channels: int, K: int) -> FilterLayer:
 
 
 def _jacobi(channels: int, K: int, a: float = 1.0, b: float = 1.0, scale: float = 1.0) -> FilterLayer:
-    return DecomposedFilter(channels, K, a, b, scale)
+    # On the graph JacobiConv has a filter for each class. One for each of thousands of features would hardly be
+    # learned: their vectors in a fixed basis are far from orthogonal. Nor would degrees that start small and whose
+    # steps are as small as that, as in its decomposition.
+    return SharedFilter(channels, K, Jacobi(a, b), first_factor(scale) ** torch.arange(K + 1))
 
 
 def _hops(channels: int, K: int) -> None:
@@ -133,7 +136,7 @@ class ScaledGNN(RoledModule):
             self.conv.start_at(self.gamma, self.sqrt_beta)
 
     def roles(self) -> dict[str, Role]:
-        names = ("conv.gamma", "conv.sqrt_beta", "conv.moments", "conv.eta")
+        names = ("conv.gamma", "conv.sqrt_beta", "conv.moments")
         recurrence: dict[str, Role] = dict.fromkeys(names, "recurrence")
         return {"conv.alpha": "coefficients", **recurrence}
 

@@ -64,11 +64,12 @@ class SparseFeatures:
         self._rows = _Pattern(csr.indptr, csr.indices, self.shape)
         self._columns = _Pattern(order.indptr, order.indices, self.shape[::-1])
         self._by_column = torch.from_numpy(order.data)  # places in `values`, column by column
+        self._in_columns: Tensor | None = None  # the values in that order, once they were needed
 
     def with_values(self, values: Tensor) -> SparseFeatures:
         """The same pattern with other numbers."""
         other = object.__new__(SparseFeatures)
-        other.__dict__.update(self.__dict__, values=values)
+        other.__dict__.update(self.__dict__, values=values, _in_columns=None)
         return other
 
     def row_lengths(self) -> Tensor:
@@ -81,7 +82,9 @@ class SparseFeatures:
 
     def transposed_product(self, y: Tensor) -> Tensor:
         """The transpose of X times y, outside autograd."""
-        return self._columns.product(self.values[self._by_column], y)
+        if self._in_columns is None:
+            self._in_columns = self.values[self._by_column]
+        return self._columns.product(self._in_columns, y)
 
     def to_dense(self) -> Tensor:
         """As an ordinary tensor."""

@@ -17,6 +17,7 @@ import polybasis as pb
 from polybasis.data.splits import make_split
 from polybasis.files import append_line
 from polybasis.nn.models import OptBasisGNN
+from polybasis.train.checkpoint import read_checkpoint, write_checkpoint
 from polybasis.train.config import Config, default_config, stored_config
 from polybasis.train.fitting import Progress, fit
 from polybasis.train.metrics import score
@@ -209,6 +210,15 @@ def test_a_foreign_checkpoint_is_refused(tmp_path: Path) -> None:
     place.write_bytes(b"something else")
     with pytest.raises(ValueError, match="not a checkpoint of polybasis"):
         fit(quick(), DATA, SPLIT, 0, checkpoint=place)
+
+
+def test_a_checkpoint_of_other_weights_is_refused(tmp_path: Path) -> None:
+    place = tmp_path / "state.safetensors"
+    models: dict[str, torch.nn.Module] = {"model": torch.nn.Linear(2, 3)}
+    write_checkpoint(place, models, torch.optim.Adam(models["model"].parameters()), {}, {}, "a training")
+    models["model"] = torch.nn.Linear(3, 3)
+    with pytest.raises(ValueError, match="other weights .* remove it to start again"):
+        read_checkpoint(place, models, torch.optim.Adam(models["model"].parameters()), "a training")
 
 
 def test_no_training_nodes() -> None:

@@ -53,7 +53,12 @@ def read_checkpoint(
         return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
 
     for key, model in models.items():
-        model.load_state_dict(part(f"{key}."))
+        try:
+            model.load_state_dict(part(f"{key}."))
+        except RuntimeError as error:
+            raise ValueError(
+                f"{path} is of a model with other weights (of another version); remove it to start again"
+            ) from error
     state: dict[int, dict[str, Tensor]] = {}
     for name, value in part("optimizer.").items():
         index, key = name.split(".", 1)

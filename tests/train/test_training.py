@@ -217,7 +217,7 @@ def test_a_checkpoint_of_other_weights_is_refused(tmp_path: Path) -> None:
     models: dict[str, torch.nn.Module] = {"model": torch.nn.Linear(2, 3)}
     write_checkpoint(place, models, torch.optim.Adam(models["model"].parameters()), {}, {}, "a training")
     models["model"] = torch.nn.Linear(3, 3)
-    with pytest.raises(ValueError, match="other weights .* remove it to start again"):
+    with pytest.raises(ValueError, match="other weights"):
         read_checkpoint(place, models, torch.optim.Adam(models["model"].parameters()), "a training")
 
 

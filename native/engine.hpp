@@ -115,7 +115,8 @@ class Engine {
 
   // A row waits for the one it is linked to, a channel for no other: each thread has channels of its own.
   void follow(const std::vector<Link<T>>& links) {
-    constexpr int step = 64 / sizeof(T);  // channels of a cache line
+    if (links.empty() || width_ == 0) return;
+    constexpr int step = 64 / sizeof(T);
 #pragma omp parallel for num_threads(std::clamp(threads_, 1, (width_ + step - 1) / step)) schedule(static)
     for (int c = 0; c < width_; c += step)
       on_rows.follow(std::min(step, width_ - c), width_, links.data(), static_cast<int64_t>(links.size()),

@@ -74,12 +74,15 @@ class Operator {
       : indptr_(indptr), indices_(indices), values_(values), isa_(isa_named(isa)) {
     require_compressed_rows(indptr, indices, static_cast<int64_t>(indptr.shape(0)) - 1);
     require_shape(values, {static_cast<int64_t>(indices.shape(0))}, "values");
+    nb::gil_scoped_release release;
     repeats_ = Repeats<T, I>::of(csr());
   }
 
   int64_t rows() const { return static_cast<int64_t>(indptr_.shape(0)) - 1; }
 
   bool has_repeats() const { return repeats_ != nullptr; }
+
+  int64_t links() const { return repeats_ ? static_cast<int64_t>(repeats_->links.size()) : 0; }
 
   int panel_width() const { return polybasis::panel_width<T>(rows()); }
 
@@ -324,6 +327,7 @@ void bind(nb::module_& module, const char* class_name) {
   type.def(nb::init<In<I>, In<I>, In<T>, const std::string&>(), "indptr"_a.noconvert(), "indices"_a.noconvert(),
            "values"_a.noconvert(), "isa"_a);
   type.def("has_repeats", &Class::has_repeats, "Whether what repeats among the rows is multiplied out once.");
+  type.def("links", &Class::links, "Rows that start from an earlier one.");
   type.def("panel_width", &Class::panel_width, "Channels of one panel, in which bases are kept.");
   define(type, "product", &Class::product);
   define(type, "peak", &Class::peak);

@@ -1,7 +1,8 @@
 // What repeats among the rows of P, so that it is multiplied out once. Equal rows first: P = S Q S', with S from classes of
 // equal rows to nodes and Q between the classes. P is symmetric, so equal rows are equal columns, and a row has all nodes of
 // a class, at one value, or none. Then rows of Q that are nearly a multiple of an earlier one: such a row of the product is
-// that multiple of the earlier one's, and what the two differ in.
+// that multiple of the earlier one's, and what the two differ in. What is not finite in one row of the product is not in
+// those that start from it either.
 #pragma once
 
 #include <algorithm>
@@ -49,7 +50,7 @@ std::vector<I> classes_of_equal_rows(const Csr<T, I>& P) {
   const auto same = [&](I a, I b) {
     const I from = P.indptr[a], to = P.indptr[a + 1], other = P.indptr[b];
     return to - from == P.indptr[b + 1] - other && std::equal(P.indices + from, P.indices + to, P.indices + other) &&
-           std::equal(P.values + from, P.values + to, P.values + other);
+           std::memcmp(P.values + from, P.values + other, (to - from) * sizeof(T)) == 0;  // NaN too is what it is
   };
   std::vector<std::pair<uint64_t, I>> rows(P.rows);  // equal ones have the same number, and so come one after the other
   for (int64_t i = 0; i < P.rows; ++i) {
@@ -77,6 +78,8 @@ std::vector<I> classes_of_equal_rows(const Csr<T, I>& P) {
   return first;
 }
 
+constexpr int64_t longest_column = 1 << 13;  // of what is compared: a hub says little about who is alike
+
 // Finds the earlier row that a row of a matrix with a symmetric pattern has most in common with.
 template <class T, class I>
 class Kinship {
@@ -93,6 +96,7 @@ class Kinship {
   Kin of(I row, Allowed&& allowed) {
     for (int64_t e = matrix_.indptr[row]; e < matrix_.indptr[row + 1]; ++e) {
       const I column = matrix_.indices[e];
+      if (matrix_.indptr[column + 1] - matrix_.indptr[column] > longest_column) continue;
       for (int64_t f = matrix_.indptr[column]; f < matrix_.indptr[column + 1] && matrix_.indices[f] < row; ++f)
         if (common_[matrix_.indices[f]]++ == 0) met_.push_back(matrix_.indices[f]);
     }
@@ -116,9 +120,12 @@ class Kinship {
 template <class T, class I>
 bool worth_linking(const Csr<T, I>& matrix) {
   constexpr int64_t looked_at = 256;
-  constexpr double most_steps = 2e9;
+  constexpr double most_steps = 3e8;  // some half a second
   double steps = 0;
-  for (int64_t i = 0; i < matrix.rows; ++i) steps += std::pow(double(matrix.indptr[i + 1] - matrix.indptr[i]), 2) / 2;
+  for (int64_t i = 0; i < matrix.rows; ++i) {
+    const double length = static_cast<double>(matrix.indptr[i + 1] - matrix.indptr[i]);
+    if (length <= longest_column) steps += length * length / 2;
+  }
   if (steps > most_steps) return false;
   Kinship<T, I> kinship(matrix);
   int64_t nonzeros = 0, saved = 0;
@@ -166,22 +173,35 @@ class Differences {
 };
 
 // Takes from the rows of a matrix what they have in common with earlier ones, up to a factor.
+// sizes: of what the columns stand for, in units of one entry of the signal.
 template <class T, class I>
-std::vector<Link<T>> link_rows(OwnedCsr<T, I>& matrix) {
+std::vector<Link<T>> link_rows(OwnedCsr<T, I>& matrix, const std::vector<double>& sizes) {
   constexpr int longest_line = 8;  // of rows that are each linked to the one before: rounding errors add up along it
+  // Terms of both rows that cancel leave their rounding errors behind. So the terms that a linked row is made of may be
+  // larger than its own, but not by more than this: a digit at most is lost.
+  constexpr double most_larger = 10;
   const OwnedCsr<T, I> whole = std::exchange(matrix, {});
   const Csr<T, I> Q = whole.view();
+  const auto size_of_terms = [&](const OwnedCsr<T, I>& rows, int64_t begin, int64_t end) {
+    double sum = 0;
+    for (int64_t e = begin; e < end; ++e) sum += std::abs(double(rows.values[e])) * sizes[rows.indices[e]];
+    return sum;
+  };
   Kinship<T, I> kinship(Q);
   Differences<T, I> differences(Q);
   std::vector<Link<T>> links;
   std::vector<int> line(Q.rows, 0);
+  std::vector<double> terms(Q.rows);  // the size of all terms that a row is made of in the end
   for (I i = 0; i < Q.rows; ++i) {
-    const int64_t before = matrix.nonzeros(), own = Q.indptr[i + 1] - Q.indptr[i];
+    const int64_t before = matrix.nonzeros(), length = Q.indptr[i + 1] - Q.indptr[i];
+    const double own = terms[i] = size_of_terms(whole, Q.indptr[i], Q.indptr[i + 1]);
     const auto kin = kinship.of(i, [&](I other) { return line[other] < longest_line; });
     const T share = kin.row >= 0 ? differences.take(i, kin.row, matrix) : T(0);
-    if (share != 0 && std::isfinite(share) && matrix.nonzeros() - before < own) {
+    const double linked = share != 0 ? size_of_terms(matrix, before, matrix.nonzeros()) + std::abs(share) * terms[kin.row] : 0;
+    if (share != 0 && matrix.nonzeros() - before < length && linked <= most_larger * own) {  // false where one is NaN
       links.push_back({i, kin.row, share});
       line[i] = line[kin.row] + 1;
+      terms[i] = linked;
     } else {
       matrix.indices.resize(before);
       matrix.values.resize(before);
@@ -192,11 +212,21 @@ std::vector<Link<T>> link_rows(OwnedCsr<T, I>& matrix) {
   return links;
 }
 
+// Whether every row has its columns in order, each once.
+template <class T, class I>
+bool in_order(const Csr<T, I>& P) {
+  for (int64_t i = 0; i < P.rows; ++i)
+    for (int64_t e = P.indptr[i] + 1; e < P.indptr[i + 1]; ++e)
+      if (P.indices[e - 1] >= P.indices[e]) return false;
+  return true;
+}
+
 template <class T, class I>
 std::unique_ptr<const Repeats<T, I>> Repeats<T, I>::of(const Csr<T, I>& P) {
-  if (P.rows == 0) return nullptr;
+  if (P.rows == 0 || !in_order(P)) return nullptr;
   const std::vector<I> class_of = classes_of_equal_rows(P);
   const I classes = *std::max_element(class_of.begin(), class_of.end()) + 1;
+  if (4 * int64_t(classes) > 3 * P.rows && !worth_linking(P)) return nullptr;  // hardly any, and no copy made to see it
 
   auto repeats = std::make_unique<Repeats>();
   auto& [members, core, spread, links] = *repeats;
@@ -230,7 +260,11 @@ std::unique_ptr<const Repeats<T, I>> Repeats<T, I>::of(const Csr<T, I>& P) {
     spread.add(c, T(1));
     spread.end_row();
   }
-  if (worth_linking(core.view())) links = link_rows(core);
+  if (worth_linking(core.view())) {
+    std::vector<double> sizes(classes);
+    for (I c = 0; c < classes; ++c) sizes[c] = static_cast<double>(members.indptr[c + 1] - members.indptr[c]);
+    links = link_rows(core, sizes);
+  }
   const int64_t left = core.nonzeros() + static_cast<int64_t>(links.size()) + 2 * P.rows;
   if (4 * left > 3 * static_cast<int64_t>(P.indptr[P.rows])) return nullptr;
   return repeats;

@@ -129,8 +129,10 @@ class Graph:
         r"""The nonzeros of :math:`P`, in the order of ``indices``."""
         scale = torch.from_numpy(self._inv_sqrt_degree)
         count = torch.diff(self.indptr.long())
-        values = scale[self.indices.long()] * scale.repeat_interleave(count)
-        return (values if self.weight is None else values * (self.weight / self._unit)).to(dtype)
+        values = scale[self.indices.long()]
+        if self.weight is not None:  # before the other factor: of two small degrees the product alone may overflow
+            values = values * (self.weight / self._unit)
+        return (values * scale.repeat_interleave(count)).to(dtype)
 
     def matrix(self, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu") -> Tensor:
         r""":math:`P` as a torch sparse CSR tensor, made once for each data type and device."""

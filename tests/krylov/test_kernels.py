@@ -170,10 +170,46 @@ def test_repeats_are_found_where_they_save_work(dtype: torch.dtype, threads: int
     for graph, repeats in expected:
         operator = native.operator(graph.indptr, graph.indices, graph.values(dtype))
         assert operator.has_repeats() == repeats
+        assert (operator.links() > 0) == (graph is alike)
         x = torch.randn(graph.num_nodes, 71, dtype=dtype)
         y = torch.empty_like(x)
         operator.product(x, y, threads)
         close(y, (dense(graph) @ x.double()).to(dtype), dtype)
+
+
+def around_a_hub(leaves: int) -> pb.Graph:
+    """Node 0 has forty common neighbours and many leaves of its own; later nodes have nearly all of the forty."""
+    random = torch.Generator().manual_seed(7)
+    common = torch.arange(1, 41)
+    later = torch.arange(41 + leaves, 41 + leaves + 300)
+    kept = torch.rand(len(later), 40, generator=random) < 0.95
+    others = torch.stack([later.unsqueeze(1).expand(-1, 40)[kept], common.expand(len(later), 40)[kept]])
+    hub = torch.cat([common, torch.arange(41, 41 + leaves)])
+    return pb.Graph.from_edge_index(torch.cat([torch.stack([torch.zeros_like(hub), hub]), others], 1), 341 + leaves)
+
+
+@pytest.mark.parametrize("leaves", [10, 20_000])
+def test_rows_are_not_linked_at_the_cost_of_their_digits(leaves: int, dtype: torch.dtype) -> None:
+    graph = around_a_hub(leaves)
+    operator = native.operator(graph.indptr, graph.indices, graph.values(dtype))
+    assert operator.links() > 100
+    x = torch.rand(graph.num_nodes, 3, generator=torch.Generator().manual_seed(8)).to(dtype)
+    y = torch.empty_like(x)
+    operator.product(x, y, 1)
+    later, expected = y[-300:], (graph.matrix(torch.float64) @ x.double())[-300:]
+    assert ((later - expected).abs() / expected).max() < 32 * torch.finfo(dtype).eps  # row by row, all terms positive
+
+
+def test_an_operator_takes_what_is_not_finite() -> None:
+    graph = alike_graph(300, 5)
+    values = graph.values(torch.float32)
+    values[:2] = torch.nan
+    operator = native.operator(graph.indptr, graph.indices, values)
+    x = torch.ones(300, 2)
+    y = torch.empty_like(x)
+    operator.product(x, y, 1)
+    assert y[0].isnan().all()
+    operator.product(x[:, :0], y[:, :0].contiguous(), 2)
 
 
 @pytest.mark.parametrize("row", [[1.0, 2, 3, 4, 5, 6, 7, 8] * 8, [1.0] * 32 + [0.0] * 32], ids=["values", "columns"])

@@ -18,6 +18,9 @@ def test_linear_layer_and_its_gradient() -> None:
     x = bag_of_words()
     sparse = as_features(x)
     assert isinstance(sparse, SparseFeatures)
+    sparse.transposed_product(torch.randn(60, 2))  # what is kept for the next time is not kept for other values
+    twice = sparse.with_values(2 * sparse.values)
+    torch.testing.assert_close(twice.transposed_product(torch.eye(60)), 2 * x.t())
     layer = FeatureLinear(100, 7)
     grads = []
     for features_ in (x, sparse):

@@ -22,5 +22,5 @@ def plot(
     if edges is None:
         raise ValueError("plot wants --edges FILE, and --features FILE where the model was trained with features")
     classifier, own = trained_model(model, edges, features)
-    for path in draw_model(classifier.model_, own.x, own.graph, out):
+    for path in draw_model(classifier.model_, classifier.config.prepared(own.x), own.graph, out):
         console.print(str(path))

@@ -216,10 +216,11 @@ def tune(
         raise ValueError(f"there is no data set {dataset!r}; expected one of {', '.join(CATALOGUE)}")
     study = study or Path("runs") / f"tune-{model}-{dataset}.log"
     out = out or Path("runs") / f"{model}-{dataset}.toml"
-    common = Config.from_toml(start) if start is not None else Config(model)
+    published = stored_config(model, dataset)
+    normalise = None if published is None else published.normalise
+    common = Config.from_toml(start) if start is not None else Config(model, normalise=normalise)
     if common.model != model:
         raise ValueError(f"{start} is for {common.model}, not for {model}")
-    published = stored_config(model, dataset)
     arguments = Search(
         protocol=protocol or CATALOGUE[dataset].protocol,
         trials=trials,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 from matplotlib.figure import Figure
@@ -107,6 +109,7 @@ def _trained_filters(model: str, dataset: NodeDataset) -> Filters:
     config = stored_config(model, dataset.name)
     if config is None:
         raise ValueError(f"there are no published settings of {model} for {dataset.name}")
+    dataset = replace(dataset, x=config.prepared(dataset.x))
     trained = fit(config, dataset, make_split(dataset, "per-class", 0), 0)
     return filters_of(trained.model, dataset.x, dataset.graph)
 

@@ -62,9 +62,12 @@ def _bytes(folder: Path) -> int:
 
 
 def graph_config(model: str, dataset: str) -> Config:
-    """How a model is trained on the graph: as published, else the defaults, long enough to stop by itself."""
-    published = stored_config(model, dataset)
-    return published or replace(default_config(model), epochs=500, patience=100)
+    """How a model is trained on the graph: as published, else the defaults, long enough to stop by itself.
+
+    Features are those of the store.
+    """
+    config = stored_config(model, dataset) or replace(default_config(model), epochs=500, patience=100)
+    return replace(config, normalise=None)
 
 
 def store_config(model: str, dataset: str) -> Config:

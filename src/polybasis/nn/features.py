@@ -52,7 +52,7 @@ class SparseFeatures:
 
     Attributes:
         shape: (N, F).
-        values: the nonzeros, row by row.
+        values: the nonzeros, row by row; not to be changed in place.
     """
 
     def __init__(self, matrix: Any) -> None:

@@ -38,7 +38,7 @@ class Config:
             trained on a graph, on all nodes at once.
         average: what of the running mean of the weights stays at each step, as 0.98; validated and kept is then the
             mean in place of the weights themselves. None: no mean.
-        normalise: ``rows`` where every node's features are divided by their sum, as the authors of many methods do.
+        normalise: ``rows`` where every node's features are divided by their sum, if above 1, as many authors do.
             None: features are taken as the data set has them.
     """
 

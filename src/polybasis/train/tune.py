@@ -105,6 +105,7 @@ def tune(
     # A journal file is what Optuna offers for several processes without a database server.
     storage = optuna.storages.JournalStorage(JournalFileBackend(str(search.study)))
     name = f"{model} on {dataset.name}, {search.splits} {search.protocol} splits, {base.epochs} epochs"
+    name += "" if base.normalise is None else f", {base.normalise} normalised"
     study = optuna.create_study(
         study_name=name,
         storage=storage,

@@ -42,8 +42,12 @@ def _names(given: str | None, known: tuple[str, ...], what: str) -> list[str]:
 @app.command("node-classification")
 def node_classification_(
     models: Annotated[str | None, typer.Option(help="Models, with commas between; all eleven unless given.")] = None,
-    datasets: Annotated[str | None, typer.Option(help="Data sets, with commas between; the paper's five.")] = None,
-    honest: Annotated[bool, typer.Option("--honest", help="The data sets without duplicated nodes instead.")] = False,
+    datasets: Annotated[
+        str | None, typer.Option(help="Data sets, with commas between; the paper's five unless given.")
+    ] = None,
+    honest: Annotated[
+        bool, typer.Option("--honest", help="Unless named, models and data sets without duplicated nodes.")
+    ] = False,
     splits: Annotated[int, typer.Option(help="Splits of each data set.", min=1)] = 20,
     jobs: Annotated[int, typer.Option(help="Runs at a time, in processes that share the threads.", min=1)] = 1,
     settings: Annotated[
@@ -57,10 +61,17 @@ def node_classification_(
 
     What is done already is not run again. Each run has one thread with as many jobs as there are cores.
     """
-    known_models = node_classification.HONEST_MODELS if honest else node_classification.MODELS
-    known_sets = node_classification.HONEST_DATASETS if honest else node_classification.DATASETS
+    all_models, all_sets = (
+        node_classification.MODELS,
+        node_classification.DATASETS + node_classification.HONEST_DATASETS,
+    )
+    chosen_models = node_classification.HONEST_MODELS if honest else all_models
+    chosen_sets = node_classification.HONEST_DATASETS if honest else node_classification.DATASETS
     runs = node_classification.planned_runs(
-        _names(models, known_models, "model"), _names(datasets, known_sets, "data set"), splits, settings
+        _names(models, all_models, "model") if models else list(chosen_models),
+        _names(datasets, all_sets, "data set") if datasets else list(chosen_sets),
+        splits,
+        settings,
     )
     total, done = sum(map(len, runs.values())), node_classification.done_already(runs, out)
     console.print(f"{total} runs, {done} of them done already")

@@ -31,8 +31,9 @@ def _problem(data_root: str | None) -> Problem:
     return reduced(published_images(data_root_of(data_root)))
 
 
-def _names(given: str | None, known: tuple[str, ...], what: str) -> list[str]:
-    names = list(known) if given is None else [name.strip() for name in given.split(",")]
+def _names(given: str | None, known: tuple[str, ...], what: str, otherwise: tuple[str, ...] | None = None) -> list[str]:
+    """Names with commas between, all of them known; those of `otherwise`, or all, where none are given."""
+    names = list(otherwise or known) if given is None else [name.strip() for name in given.split(",")]
     for name in names:
         if name not in known:
             raise ValueError(f"there is no {what} {name!r} here; expected some of {', '.join(known)}")
@@ -61,15 +62,11 @@ def node_classification_(
 
     What is done already is not run again. Each run has one thread with as many jobs as there are cores.
     """
-    all_models, all_sets = (
-        node_classification.MODELS,
-        node_classification.DATASETS + node_classification.HONEST_DATASETS,
-    )
-    chosen_models = node_classification.HONEST_MODELS if honest else all_models
-    chosen_sets = node_classification.HONEST_DATASETS if honest else node_classification.DATASETS
-    runs = node_classification.planned_runs(
-        _names(models, all_models, "model") if models else list(chosen_models),
-        _names(datasets, all_sets, "data set") if datasets else list(chosen_sets),
+    table = node_classification
+    models_, sets = (table.HONEST_MODELS, table.HONEST_DATASETS) if honest else (table.MODELS, table.DATASETS)
+    runs = table.planned_runs(
+        _names(models, table.MODELS, "model", models_),
+        _names(datasets, table.DATASETS + table.HONEST_DATASETS, "data set", sets),
         splits,
         settings,
     )

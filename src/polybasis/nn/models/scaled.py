@@ -53,8 +53,8 @@ def _chebii(channels: int, K: int) -> FilterLayer:
 
 def _jacobi(channels: int, K: int, a: float = 1.0, b: float = 1.0, scale: float = 1.0) -> FilterLayer:
     # On the graph JacobiConv has a filter for each class. One for each of thousands of features would hardly be
-    # learned: their vectors in a fixed basis are far from orthogonal. And without its decomposition of the
-    # coefficients, in which high degrees start small and take steps that are as small.
+    # learned: their vectors in a fixed basis are far from orthogonal. Its decomposition of the coefficients
+    # is left out: in it high degrees start small and take steps that are as small.
     return SharedFilter(channels, K, Jacobi(a, b), first_factor(scale) ** torch.arange(K + 1))
 
 

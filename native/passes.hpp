@@ -63,6 +63,13 @@ struct BarePart {
   int64_t count;
 };
 
+// One nonzero of such a part, which need not be in the order of the rows any more.
+template <class I>
+struct Nonzero {
+  I column;
+  int32_t row;  // of the part
+};
+
 // Numbers for each channel in twice the digits of T, as the sum of two.
 template <class T>
 struct Split {
@@ -125,8 +132,10 @@ struct Passes {
 // Inner products are those of the v.
 template <class I>
 struct BarePasses {
-  // y = A u, or y += A u, on the `rows` rows of a part; u has `nodes` rows. Returns whether all indices were in range.
-  bool (*gather)(const BarePart<I>&, int64_t rows, int64_t nodes, int width, const float* u, bool add, float* y);
+  // y = A u on the `rows` rows of a part; u has `nodes` rows. Returns whether all indices were in range.
+  bool (*gather)(const BarePart<I>&, int64_t rows, int64_t nodes, int width, const float* u, float* y);
+  // y += A u with `count` nonzeros of a part; fast where those of a row come one after the other.
+  bool (*add)(const Nonzero<I>*, int64_t count, int64_t nodes, int width, const float* u, float* y);
   // w = scale D^-1 y - beta w and sums <w, u>, where the first row of y stands for rows.begin.
   void (*finish)(const BareRows&, int width, Rows, const float* y, const float* u, const Split<float>& scale,
                  const Split<float>& beta, float* w, double* sums);

@@ -406,59 +406,103 @@ void mix(int width, Rows rows, const T* p, const T* x, const T* q, const T* u, c
 
 // ---- passes on a graph without values -------------------------------------------------------------------------------
 
-// Channels [c, c + L * V) of A u for one row, its nonzeros [begin, end) of the part, added to y or written over it.
+// L * V channels of the neighbours' rows of u. An index that is out of range is no neighbour.
+template <int L, int V>
+struct Neighbours {
+  const float* u;
+  int64_t nodes, stride;
+
+  const float* find(int64_t node) const {
+    return static_cast<uint64_t>(node) < static_cast<uint64_t>(nodes) ? u + node * stride : nullptr;
+  }
+  void fetch(int64_t node) const {
+    if (const float* const row = find(node))
+      for (int byte = 0; byte < int(L * V * sizeof(float)); byte += 64)
+        __builtin_prefetch(reinterpret_cast<const char*>(row) + byte);
+  }
+  // Adds one to the sum; false where it is out of range.
+  bool add(int64_t node, Lanes<float, L>* sum) const {
+    const float* const row = find(node);
+    if (!row) return false;
+#pragma GCC unroll 16
+    for (int v = 0; v < V; ++v) sum[v] += load<L>(row + v * L);
+    return true;
+  }
+  static void put(const Lanes<float, L>* sum, bool add, float* y) {
+#pragma GCC unroll 16
+    for (int v = 0; v < V; ++v) store(y + v * L, add ? load<L>(y + v * L) + sum[v] : sum[v]);
+  }
+};
+
+// The sum of the nonzeros [e, end) of the part.
 template <int L, int V, class I>
-inline bool bare_gather(const BarePart<I>& part, int64_t nodes, int64_t begin, int64_t end, const float* u, int64_t stride,
-                        bool add, float* y) {
+inline bool bare_gather(const Neighbours<L, V>& neighbours, const BarePart<I>& part, int64_t e, int64_t end, float* y) {
   const int64_t last = part.count - 1;
-  const auto place = [&](int64_t e) -> int64_t {
-    const auto node = static_cast<uint64_t>(static_cast<int64_t>(part.indices[e]));
-    return node < static_cast<uint64_t>(nodes) ? static_cast<int64_t>(node) : -1;
-  };
-  bool sound = true;
-  int64_t e = begin;
+  bool sound = true, more = false;
   do {
     const int64_t stop = end - e > longest_sum ? e + longest_sum : end;
     Lanes<float, L> sum[V] = {};
     for (; e < stop; ++e) {
-      const int64_t coming = place(e + bare_ahead < last ? e + bare_ahead : last);
-      if (coming >= 0)
-        for (int byte = 0; byte < int(L * V * sizeof(float)); byte += 64)
-          __builtin_prefetch(reinterpret_cast<const char*>(u + coming * stride) + byte);
-      const int64_t node = place(e);
-      if (node < 0) {
-        sound = false;
-        continue;
-      }
-#pragma GCC unroll 16
-      for (int v = 0; v < V; ++v) sum[v] += load<L>(u + node * stride + v * L);
+      neighbours.fetch(part.indices[e + bare_ahead < last ? e + bare_ahead : last]);
+      sound &= neighbours.add(part.indices[e], sum);
     }
-#pragma GCC unroll 16
-    for (int v = 0; v < V; ++v) store(y + v * L, add ? load<L>(y + v * L) + sum[v] : sum[v]);
-    add = true;
+    neighbours.put(sum, more, y);
+    more = true;
   } while (e < end);
   return sound;
 }
 
-template <class I>
-bool bare_gather_rows(const BarePart<I>& part, int64_t rows, int64_t nodes, int width, const float* u, bool add, float* y) {
+// Adds the sums of the nonzeros, one for as many as lie in one row.
+template <int L, int V, class I>
+inline bool bare_add(const Neighbours<L, V>& neighbours, const Nonzero<I>* nonzeros, int64_t count, float* y) {
+  bool sound = true;
+  for (int64_t e = 0; e < count;) {
+    const int64_t stop = count - e > longest_sum ? e + longest_sum : count;
+    const int32_t row = nonzeros[e].row;
+    Lanes<float, L> sum[V] = {};
+    do {
+      neighbours.fetch(nonzeros[e + bare_ahead < count ? e + bare_ahead : count - 1].column);
+      sound &= neighbours.add(nonzeros[e].column, sum);
+    } while (++e < stop && nonzeros[e].row == row);
+    neighbours.put(sum, true, y + row * neighbours.stride);
+  }
+  return sound;
+}
+
+// Runs step(neighbours, y) on as many channels at a time as registers can hold sums of.
+template <class Step>
+inline void over_neighbours(int64_t nodes, int width, const float* u, float* y, Step&& step) {
   constexpr int lanes = POLYBASIS_BYTES / sizeof(float);
   constexpr int most = widest<float> / lanes < 8 ? widest<float> / lanes : 8;
+  int c = 0;
+  auto take = [&]<int L, int V>(Width<L>, Width<V>) {
+    for (; c + L * V <= width; c += L * V) step(Neighbours<L, V>{u + c, nodes, width}, y + c);
+  };
+  take(Width<lanes>{}, Width<most>{});
+  if constexpr (most > 4) take(Width<lanes>{}, Width<4>{});
+  take(Width<lanes>{}, Width<2>{});
+  take(Width<lanes>{}, Width<1>{});
+  take(Width<1>{}, Width<1>{});
+}
+
+template <class I>
+bool bare_gather_rows(const BarePart<I>& part, int64_t rows, int64_t nodes, int width, const float* u, float* y) {
   bool sound = true;
   for (int64_t i = 0; i < rows; ++i, y += width) {
     const int64_t begin = part.indptr[i] - part.indptr[0], end = part.indptr[i + 1] - part.indptr[0];
-    if (add && begin == end) continue;
-    int c = 0;
-    auto take = [&]<int L, int V>(Width<L>, Width<V>) {
-      for (; c + L * V <= width; c += L * V)
-        sound &= bare_gather<L, V>(part, nodes, begin, end, u + c, width, add, y + c);
-    };
-    take(Width<lanes>{}, Width<most>{});
-    if constexpr (most > 4) take(Width<lanes>{}, Width<4>{});
-    take(Width<lanes>{}, Width<2>{});
-    take(Width<lanes>{}, Width<1>{});
-    take(Width<1>{}, Width<1>{});
+    over_neighbours(nodes, width, u, y, [&](const auto& neighbours, float* out) {
+      sound &= bare_gather(neighbours, part, begin, end, out);
+    });
   }
+  return sound;
+}
+
+template <class I>
+bool bare_add_nonzeros(const Nonzero<I>* nonzeros, int64_t count, int64_t nodes, int width, const float* u, float* y) {
+  bool sound = true;
+  over_neighbours(nodes, width, u, y, [&](const auto& neighbours, float* out) {
+    sound &= bare_add(neighbours, nonzeros, count, out);
+  });
   return sound;
 }
 
@@ -509,7 +553,7 @@ inline void bare_subtract(const BareRows& graph, int width, Rows rows, float* u,
 
 template <class I>
 const BarePasses<I>& bare_table() {
-  static constexpr BarePasses<I> entries{bare_gather_rows<I>, bare_finish, bare_subtract};
+  static constexpr BarePasses<I> entries{bare_gather_rows<I>, bare_add_nonzeros<I>, bare_finish, bare_subtract};
   return entries;
 }
 

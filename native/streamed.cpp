@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
+#include <numeric>
 #include <vector>
 
 #include "pages.hpp"
@@ -12,10 +13,11 @@ namespace polybasis {
 namespace {
 
 constexpr int64_t block_rows = 1 << 14;
-// Where there are stripes a visit to one has to be long enough to pay for going there. What each thread holds, some 30 MB,
-// follows from these.
-constexpr int64_t block_bytes = 8 << 20;    // of the product of a block of rows, which are more then
-constexpr int64_t read_nonzeros = 1 << 21;  // read and dealt out at a time, or as many as one row has
+// Where there are stripes a visit to one has to be long enough to pay for going there: blocks have more rows then. What each
+// thread holds, 20 to 60 MB, follows from these.
+constexpr int64_t block_bytes = 8 << 20;    // of the product of a block of rows
+constexpr int64_t read_nonzeros = 1 << 22;  // read and dealt out at a time at most, or as many as one row has
+constexpr int64_t read_for_a_row = 32;      // the same, for each row of a block
 
 // Runs pass(rows, partial sums, scratch) over blocks of `size` rows and adds up their sums in order: the same for any number
 // of threads, each of which has its own copy of the scratch.
@@ -58,6 +60,9 @@ struct Columns {
     while ((row_bytes << (shift + 1)) <= stripe_bytes && (int64_t(1) << shift) < nodes) ++shift;
     return {shift, std::max<int64_t>(1, ((nodes - 1) >> shift) + 1)};
   }
+
+  // The one a column lies in; those out of range, which are found when they are used, have to be in one too.
+  int64_t stripe(int64_t column) const { return std::min(static_cast<uint64_t>(column) >> shift, uint64_t(count - 1)); }
 };
 
 // Sums over the nonzeros of a few rows, stripe by stripe.
@@ -69,49 +74,34 @@ class Stripes {
   // y = A u on these rows; false where an index was out of range.
   bool gather(const BarePasses<I>& passes, const BarePart<I>& part, int64_t rows, int64_t nodes, int width, const float* u) {
     deal(part, rows);
-    sums_.resize(std::max<size_t>(sums_.size(), rows * width));
+    sums_.assign(rows * width, 0.0f);
     bool sound = true;
-    for (int64_t s = 0; s < columns_.count; ++s) {
-      const int64_t* const indptr = &place(s, 0, rows);
-      const BarePart<I> stripe{indptr, indices_.data() + *indptr, static_cast<int64_t>(indices_.size()) - *indptr};
-      sound &= passes.gather(stripe, rows, nodes, width, u, s > 0, sums_.data());
+    int64_t begin = 0;
+    for (const int64_t end : ends_) {  // as they are after dealing
+      sound &= passes.add(nonzeros_.data() + begin, end - begin, nodes, width, u, sums_.data());
+      begin = end;
     }
     return sound;
   }
   const float* y() const { return sums_.data(); }
 
  private:
-  // Rows are in order, so a stripe has a run of each. Of a row that is not, some go to a stripe where they are slow to read.
+  // Sorts by stripes; within one, rows stay in their order.
   void deal(const BarePart<I>& part, int64_t rows) {
-    indptr_.resize(std::max<size_t>(indptr_.size(), columns_.count * (rows + 1)));
-    indices_.resize(part.indptr[rows] - part.indptr[0]);
-    const I* from = part.indices;
-    for (int64_t i = 0; i < rows; ++i) {
-      const I* const end = part.indices + (part.indptr[i + 1] - part.indptr[0]);
-      for (int64_t s = 0; s < columns_.count; ++s) {
-        const I* const begin = from;
-        const int64_t bound = (s + 1) << columns_.shift;
-        if (s + 1 == columns_.count) from = end;
-        while (from < end && *from < bound) ++from;
-        place(s, i + 1, rows) = from - begin;  // of this row; summed up below
-      }
-    }
-    int64_t before = 0;
-    for (int64_t s = 0; s < columns_.count; ++s) {
-      place(s, 0, rows) = before;
-      for (int64_t i = 1; i <= rows; ++i) before = place(s, i, rows) += before;
-    }
-    from = part.indices;
-    for (int64_t i = 0; i < rows; ++i)
-      for (int64_t s = 0; s < columns_.count; ++s)
-        for (int64_t e = place(s, i, rows); e < place(s, i + 1, rows); ++e) indices_[e] = *from++;
+    const int64_t count = part.indptr[rows] - part.indptr[0];
+    nonzeros_.resize(std::max<size_t>(nonzeros_.size(), count));
+    ends_.assign(columns_.count, 0);
+    for (int64_t e = 0; e < count; ++e) ++ends_[columns_.stripe(part.indices[e])];
+    std::exclusive_scan(ends_.begin(), ends_.end(), ends_.begin(), int64_t{0});
+    const I* index = part.indices;
+    for (int32_t i = 0; i < rows; ++i)
+      for (const I* const end = part.indices + (part.indptr[i + 1] - part.indptr[0]); index < end; ++index)
+        nonzeros_[ends_[columns_.stripe(*index)]++] = {*index, i};
   }
 
-  int64_t& place(int64_t s, int64_t row, int64_t rows) { return indptr_[s * (rows + 1) + row]; }
-
   Columns columns_;
-  std::vector<int64_t> indptr_;
-  std::vector<I> indices_;
+  std::vector<Nonzero<I>> nonzeros_;
+  std::vector<int64_t> ends_;
   std::vector<float> sums_;
 };
 
@@ -126,6 +116,8 @@ bool streamed_product(const StreamedCsr<I>& graph, Isa isa, int threads, Streami
   const int64_t nodes = graph.rows.rows;
   const auto columns = Columns::of(nodes, width * int64_t(sizeof(float)), streaming.stripe_bytes);
   const MappedArray<int64_t> mapped{indptr, nodes + 1};
+  const int64_t size = columns.count > 1 ? block_bytes / (width * int64_t(sizeof(float))) : block_rows;
+  const int64_t most = std::min(read_nonzeros, read_for_a_row * size);
   struct Scratch {
     Reader<I> reader;
     Stripes<I> stripes;
@@ -138,7 +130,7 @@ bool streamed_product(const StreamedCsr<I>& graph, Isa isa, int threads, Streami
     bool sound_here = true;
     for (Rows here{rows.begin, rows.begin}; here.begin < rows.end; here.begin = here.end) {
       const int64_t* const row = indptr + here.begin;
-      here.end = std::upper_bound(row + 2, indptr + rows.end + 1, *row + read_nonzeros) - indptr - 1;  // one row at least
+      here.end = std::upper_bound(row + 2, indptr + rows.end + 1, *row + most) - indptr - 1;  // one row at least
       const BarePart<I> part{row, scratch.reader.read(*row, indptr[here.end]), indptr[here.end] - *row};
       if (columns.count > 1) {
         sound_here &= scratch.stripes.gather(passes, part, here.end - here.begin, nodes, width, u);
@@ -150,7 +142,7 @@ bool streamed_product(const StreamedCsr<I>& graph, Isa isa, int threads, Streami
         tile.end = std::min(tile.begin + tile_rows, here.end);
         const int64_t before = indptr[tile.begin] - *row;
         const BarePart<I> few{indptr + tile.begin, part.indices + before, part.count - before};
-        sound_here &= passes.gather(few, tile.end - tile.begin, nodes, width, u, false, y);
+        sound_here &= passes.gather(few, tile.end - tile.begin, nodes, width, u, y);
         finish(tile, y);
       }
     }
@@ -162,7 +154,6 @@ bool streamed_product(const StreamedCsr<I>& graph, Isa isa, int threads, Streami
   };
   // A thread that reads past the file cache sleeps until the disk has answered: another one computes in the meantime.
   if (graph.indices.file && graph.indices.file->direct()) threads *= 2;
-  const int64_t size = columns.count > 1 ? block_bytes / (width * int64_t(sizeof(float))) : block_rows;
   summed(nodes, size, width, threads, streaming.backward, sums, Scratch{Reader<I>(graph.indices), Stripes<I>(columns)}, pass);
   return sound;
 }

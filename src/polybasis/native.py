@@ -61,7 +61,7 @@ def pattern(indptr: Tensor, indices: Tensor, columns: int) -> Any | None:
     return None if module is None else module.Pattern(indptr, indices, columns, module.best_isa())
 
 
-def streamed(indptr: Any, indices: Any, *, direct: bool = False, stripe_bytes: int = 2 << 30) -> Any:
+def streamed(indptr: Any, indices: Any, *, direct: bool = False, stripe_bytes: int = 1 << 30) -> Any:
     """The native operator of an unweighted graph in arrays that may be mapped files.
 
     Args:

@@ -191,8 +191,10 @@ def _claim(graph: GraphFolder, folder: Path, plan: Plan, rows: NDArray[np.int64]
     np.save(folder / "rows.npy", rows)
     if graph.y is not None:
         np.save(folder / "y.npy", graph.y[rows])
+        let_go(graph.y)
     if graph.splits is not None:
         np.save(folder / "splits.npy", graph.splits[:, rows])
+        let_go(graph.splits)
     write_atomically(place, json.dumps(about, indent=1).encode())
     return about
 

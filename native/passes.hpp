@@ -134,7 +134,8 @@ template <class I>
 struct BarePasses {
   // y = A u on the `rows` rows of a part; u has `nodes` rows. Returns whether all indices were in range.
   bool (*gather)(const BarePart<I>&, int64_t rows, int64_t nodes, int width, const float* u, float* y);
-  // y += A u with `count` nonzeros of a part; fast where those of a row come one after the other.
+  // y += A u with `count` nonzeros of a part, whose rows are trusted; fast where those of a row come one after the other.
+  // Returns whether all columns were in range.
   bool (*add)(const Nonzero<I>*, int64_t count, int64_t nodes, int width, const float* u, float* y);
   // w = scale D^-1 y - beta w and sums <w, u>, where the first row of y stands for rows.begin.
   void (*finish)(const BareRows&, int width, Rows, const float* y, const float* u, const Split<float>& scale,

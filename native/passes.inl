@@ -115,8 +115,8 @@ inline Lanes<T, L> times(const Split<T>& factor, int c, const Lanes<T, L>& x) {
 // ---- the sparse product -------------------------------------------------------------------------------------------
 
 constexpr int64_t prefetch_ahead = 32;    // nonzeros; enough to hide main memory behind the current rows
-constexpr int64_t bare_ahead = 64;         // the same where the vectors are so large that their addresses are not at hand either
-constexpr int64_t near_bytes = 4 << 20;    // a signal of this size needs no asking ahead
+constexpr int64_t bare_ahead = 64;        // the same for a graph without values, whose vectors may be larger than any cache
+constexpr int64_t near_bytes = 4 << 20;   // a signal of this size needs no asking ahead
 constexpr int64_t longest_sum = 512;      // nonzeros added in one go: bounds the rounding error of hubs
 
 template <class F>
@@ -164,23 +164,16 @@ inline void gather(const Csr<T, I>& graph, Rows rows, const T* x, int64_t x_stri
   }
 }
 
-// Rows of P x into y, whose first row stands for rows.begin.
-template <class T, class I>
-inline void gather_rows(const Csr<T, I>& graph, int width, Rows rows, const T* x, T* y, int64_t y_stride) {
+// Calls f for groups of channels [c, c + L * V), as many at a time as registers can hold sums of.
+template <class T, class F>
+inline void over_groups(int width, F&& f) {
   constexpr int lanes = POLYBASIS_BYTES / sizeof(T);
-  constexpr int most = widest<T> / lanes;
-  const bool near = graph.rows * width * int64_t(sizeof(T)) <= near_bytes;
-  int c = 0;
-  auto take = [&]<int L, int V>(Width<L>, Width<V>) {
-    constexpr int U = V < 8 ? 8 / V : 1;
-    for (; c + L * V <= width; c += L * V)
-      if (near)
-        gather<L, V, U, false>(graph, rows, x + c, width, y + c, y_stride);
-      else
-        gather<L, V, U, true>(graph, rows, x + c, width, y + c, y_stride);
-  };
   // Plain x86 has too few registers for a whole row.
-  constexpr int fitting = most < 8 ? most : 8;
+  constexpr int fitting = widest<T> / lanes < 8 ? widest<T> / lanes : 8;
+  int c = 0;
+  auto take = [&]<int L, int V>(Width<L> l, Width<V> v) {
+    for (; c + L * V <= width; c += L * V) f(l, v, c);
+  };
   if constexpr (fitting >= 8) take(Width<lanes>{}, Width<8>{});
   if constexpr (fitting >= 4) take(Width<lanes>{}, Width<4>{});
   take(Width<lanes>{}, Width<2>{});
@@ -189,6 +182,19 @@ inline void gather_rows(const Csr<T, I>& graph, int width, Rows rows, const T* x
   if constexpr (lanes > 4) take(Width<4>{}, Width<1>{});
   if constexpr (lanes > 2) take(Width<2>{}, Width<1>{});
   take(Width<1>{}, Width<1>{});
+}
+
+// Rows of P x into y, whose first row stands for rows.begin.
+template <class T, class I>
+inline void gather_rows(const Csr<T, I>& graph, int width, Rows rows, const T* x, T* y, int64_t y_stride) {
+  const bool near = graph.rows * width * int64_t(sizeof(T)) <= near_bytes;
+  over_groups<T>(width, [&]<int L, int V>(Width<L>, Width<V>, int c) {
+    constexpr int U = V < 8 ? 8 / V : 1;
+    if (near)
+      gather<L, V, U, false>(graph, rows, x + c, width, y + c, y_stride);
+    else
+      gather<L, V, U, true>(graph, rows, x + c, width, y + c, y_stride);
+  });
 }
 
 // Calls f(rows, y, y_stride) for every tile of rows with its product P x in y: a place in `out`, or a scratch if null.
@@ -428,9 +434,9 @@ struct Neighbours {
     for (int v = 0; v < V; ++v) sum[v] += load<L>(row + v * L);
     return true;
   }
-  static void put(const Lanes<float, L>* sum, bool add, float* y) {
+  static void put(const Lanes<float, L>* sum, bool more, float* y) {
 #pragma GCC unroll 16
-    for (int v = 0; v < V; ++v) store(y + v * L, add ? load<L>(y + v * L) + sum[v] : sum[v]);
+    for (int v = 0; v < V; ++v) store(y + v * L, more ? load<L>(y + v * L) + sum[v] : sum[v]);
   }
 };
 
@@ -452,12 +458,13 @@ inline bool bare_gather(const Neighbours<L, V>& neighbours, const BarePart<I>& p
   return sound;
 }
 
-// Adds the sums of the nonzeros, one for as many as lie in one row.
+// Adds the sums of the nonzeros [e, end) of `count`, one for as many as lie in one row.
 template <int L, int V, class I>
-inline bool bare_add(const Neighbours<L, V>& neighbours, const Nonzero<I>* nonzeros, int64_t count, float* y) {
+inline bool bare_add(const Neighbours<L, V>& neighbours, const Nonzero<I>* nonzeros, int64_t e, int64_t end, int64_t count,
+                     float* y) {
   bool sound = true;
-  for (int64_t e = 0; e < count;) {
-    const int64_t stop = count - e > longest_sum ? e + longest_sum : count;
+  while (e < end) {
+    const int64_t stop = end - e > longest_sum ? e + longest_sum : end;
     const int32_t row = nonzeros[e].row;
     Lanes<float, L> sum[V] = {};
     do {
@@ -469,29 +476,13 @@ inline bool bare_add(const Neighbours<L, V>& neighbours, const Nonzero<I>* nonze
   return sound;
 }
 
-// Runs step(neighbours, y) on as many channels at a time as registers can hold sums of.
-template <class Step>
-inline void over_neighbours(int64_t nodes, int width, const float* u, float* y, Step&& step) {
-  constexpr int lanes = POLYBASIS_BYTES / sizeof(float);
-  constexpr int most = widest<float> / lanes < 8 ? widest<float> / lanes : 8;
-  int c = 0;
-  auto take = [&]<int L, int V>(Width<L>, Width<V>) {
-    for (; c + L * V <= width; c += L * V) step(Neighbours<L, V>{u + c, nodes, width}, y + c);
-  };
-  take(Width<lanes>{}, Width<most>{});
-  if constexpr (most > 4) take(Width<lanes>{}, Width<4>{});
-  take(Width<lanes>{}, Width<2>{});
-  take(Width<lanes>{}, Width<1>{});
-  take(Width<1>{}, Width<1>{});
-}
-
 template <class I>
 bool bare_gather_rows(const BarePart<I>& part, int64_t rows, int64_t nodes, int width, const float* u, float* y) {
   bool sound = true;
   for (int64_t i = 0; i < rows; ++i, y += width) {
     const int64_t begin = part.indptr[i] - part.indptr[0], end = part.indptr[i + 1] - part.indptr[0];
-    over_neighbours(nodes, width, u, y, [&](const auto& neighbours, float* out) {
-      sound &= bare_gather(neighbours, part, begin, end, out);
+    over_groups<float>(width, [&]<int L, int V>(Width<L>, Width<V>, int c) {
+      sound &= bare_gather(Neighbours<L, V>{u + c, nodes, width}, part, begin, end, y + c);
     });
   }
   return sound;
@@ -499,10 +490,14 @@ bool bare_gather_rows(const BarePart<I>& part, int64_t rows, int64_t nodes, int 
 
 template <class I>
 bool bare_add_nonzeros(const Nonzero<I>* nonzeros, int64_t count, int64_t nodes, int width, const float* u, float* y) {
+  constexpr int64_t few = 1024;  // what one group of channels has brought near is there for the next
   bool sound = true;
-  over_neighbours(nodes, width, u, y, [&](const auto& neighbours, float* out) {
-    sound &= bare_add(neighbours, nonzeros, count, out);
-  });
+  for (int64_t begin = 0; begin < count; begin += few) {
+    const int64_t end = count - begin > few ? begin + few : count;
+    over_groups<float>(width, [&]<int L, int V>(Width<L>, Width<V>, int c) {
+      sound &= bare_add(Neighbours<L, V>{u + c, nodes, width}, nonzeros, begin, end, count, y + c);
+    });
+  }
   return sound;
 }
 

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t block_rows = 1 << 14;
 // Where there are stripes a visit to one has to be long enough to pay for going there: blocks have more rows then. What each
-// thread holds, 20 to 60 MB, follows from these.
+// thread holds follows from these: 20 to 60 MB with indices of 32 bits, twice that with 64, more only for a longer row.
 constexpr int64_t block_bytes = 8 << 20;    // of the product of a block of rows
 constexpr int64_t read_nonzeros = 1 << 22;  // read and dealt out at a time at most, or as many as one row has
 constexpr int64_t read_for_a_row = 32;      // the same, for each row of a block
@@ -56,9 +56,10 @@ struct Columns {
   int64_t count;  // of stripes
 
   static Columns of(int64_t nodes, int64_t row_bytes, int64_t stripe_bytes) {
+    if (nodes * row_bytes <= stripe_bytes) return {63, 1};
     int shift = 0;
     while ((row_bytes << (shift + 1)) <= stripe_bytes && (int64_t(1) << shift) < nodes) ++shift;
-    return {shift, std::max<int64_t>(1, ((nodes - 1) >> shift) + 1)};
+    return {shift, ((nodes - 1) >> shift) + 1};
   }
 
   // The one a column lies in; those out of range, which are found when they are used, have to be in one too.
@@ -74,6 +75,7 @@ class Stripes {
   // y = A u on these rows; false where an index was out of range.
   bool gather(const BarePasses<I>& passes, const BarePart<I>& part, int64_t rows, int64_t nodes, int width, const float* u) {
     deal(part, rows);
+    make_room(sums_, rows * width);
     sums_.assign(rows * width, 0.0f);
     bool sound = true;
     int64_t begin = 0;
@@ -89,6 +91,7 @@ class Stripes {
   // Sorts by stripes; within one, rows stay in their order.
   void deal(const BarePart<I>& part, int64_t rows) {
     const int64_t count = part.indptr[rows] - part.indptr[0];
+    make_room(nonzeros_, count);
     nonzeros_.resize(std::max<size_t>(nonzeros_.size(), count));
     ends_.assign(columns_.count, 0);
     for (int64_t e = 0; e < count; ++e) ++ends_[columns_.stripe(part.indices[e])];
@@ -97,6 +100,14 @@ class Stripes {
     for (int32_t i = 0; i < rows; ++i)
       for (const I* const end = part.indices + (part.indptr[i + 1] - part.indptr[0]); index < end; ++index)
         nonzeros_[ends_[columns_.stripe(*index)]++] = {*index, i};
+  }
+
+  template <class T>
+  static void make_room(std::vector<T>& numbers, size_t count) {
+    if (count <= numbers.capacity()) return;
+    numbers = {};  // what is there is not needed any more
+    numbers.reserve(count);
+    ask_for_huge_pages(numbers.data(), count * sizeof(T));
   }
 
   Columns columns_;

@@ -61,14 +61,20 @@ def pattern(indptr: Tensor, indices: Tensor, columns: int) -> Any | None:
     return None if module is None else module.Pattern(indptr, indices, columns, module.best_isa())
 
 
-def streamed(indptr: Any, indices: Any, *, direct: bool = False, stripe_bytes: int = 1 << 30) -> Any:
+STRIPE = 1 << 30
+
+
+def streamed(
+    indptr: Any, indices: Any, *, direct: bool = False, stripe_bytes: int = STRIPE, isa: str | None = None
+) -> Any:
     """The native operator of an unweighted graph in arrays that may be mapped files.
 
     Args:
-        indptr, indices: its compressed rows. Where they are mapped files, ``indices`` is read from its file a part at a
-            time.
+        indptr, indices: its compressed rows, which may not change. Where they are mapped files, ``indices`` is read
+            from its file a part at a time.
         direct: read past the system's file cache where the file system can: faster for what does not fit there.
         stripe_bytes: of a vector, as much as is read from at random at a time.
+        isa: as in :func:`operator`.
 
     Raises:
         ImportError: where there are no kernels: plain torch cannot work on graphs larger than memory.
@@ -84,4 +90,4 @@ def streamed(indptr: Any, indices: Any, *, direct: bool = False, stripe_bytes: i
         for array in (indptr, indices)
     ):
         path, offset = str(indices.filename), indices.offset
-    return kind(indptr, indices, path, offset, direct, stripe_bytes, module.best_isa())
+    return kind(indptr, indices, path, offset, direct, stripe_bytes, isa or module.best_isa())

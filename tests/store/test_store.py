@@ -145,6 +145,8 @@ def test_the_plan_follows_the_memory(tmp_path: Path) -> None:
     for gib, plan in zip((1, 2, 4, 8), plans, strict=True):
         assert plan.memory <= gib << 30
         assert sum(plan.blocks) == 70
+    many, few = (plan_precompute(large, 10, memory=4 << 30, rows=10, threads=threads) for threads in (32, 2))
+    assert many.blocks[0] < few.blocks[0]  # each thread holds something too
     with pytest.raises(ValueError, match="allow more memory"):
         plan_precompute(large, 10, memory=1 << 28, rows=10_000)
 
@@ -245,6 +247,27 @@ def test_stripes_of_columns_change_nothing_but_rounding(several_blocks: pb.Graph
             np.testing.assert_allclose(w, expected, atol=1e-5)
             np.testing.assert_allclose(sums, (expected * u * degrees).sum(0), rtol=1e-4)
     assert len(set(found)) == 1
+
+
+@pytest.mark.parametrize("isa", ["plain", "avx2", "avx512"])
+@pytest.mark.parametrize("width", [0, 1, 3, 4, 24, 64])
+@pytest.mark.parametrize("stripe", [1 << 30, 50_000])
+def test_stripes_of_any_width(width: int, stripe: int, isa: str) -> None:
+    """On rows without neighbours and one that is longer than what is read at a time."""
+    sets = ["plain", "avx2", "avx512"]
+    if sets.index(isa) > sets.index(native.kernels().best_isa()):
+        pytest.skip(f"this processor has no {isa}")
+    nodes, rng = 3000, np.random.default_rng(2)
+    counts = rng.integers(0, 20, nodes)
+    counts[[0, 7, 8, -1]] = 0, 1_100_000, 0, 0
+    indptr = np.concatenate([[0], np.cumsum(counts)])
+    indices = rng.integers(0, nodes, indptr[-1]).astype(np.int32)
+    u = rng.standard_normal((nodes, width)).astype(np.float32)
+    expected = scipy.sparse.csr_array((np.ones(len(indices)), indices, indptr), (nodes, nodes)) @ u.astype(np.float64)
+    w, sums = np.zeros_like(u), np.zeros(width)
+    operator = native.streamed(indptr, indices, stripe_bytes=stripe, isa=isa)
+    operator.product(u, np.ones(width), np.zeros(width), w, sums, 2)
+    np.testing.assert_allclose(w, expected / np.maximum(counts, 1)[:, None], atol=3e-6)
 
 
 @pytest.mark.parametrize("stripe", [1 << 30, 1_000_000])

@@ -71,8 +71,10 @@ def precompute(
 
 
 def _expected_seconds(graph: GraphFolder, plan: Plan) -> float:
-    """From one product on a part of the graph, with vectors too large for the cache. Those of the largest graphs also
-    miss the translation of addresses, and wait for the disk: that takes longer."""
+    """From one product on a part of the graph, with vectors too large for the cache.
+
+    On the largest graphs neighbours are also sorted into stripes, and read from disk: that takes longer.
+    """
     width = plan.blocks[0]
     nodes = min(graph.nodes, 1 << 24, (1 << 30) // (4 * width))
     indptr = np.minimum(graph.indptr[: nodes + 1], 20_000_000)

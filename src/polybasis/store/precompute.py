@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from polybasis import native
 from polybasis.cluster import spread
 from polybasis.files import append_line, write_atomically
 from polybasis.krylov.signal import checked_degree
@@ -25,7 +26,8 @@ from polybasis.store.blocks import Report, TwoVectors, block_numbers, make_block
 from polybasis.store.graph_folder import GraphFolder
 
 WIDTHS = (64, 48, 32, 16, 8, 4, 2, 1)  # channels of a block; the kernels take 64 at once, a cache line holds 16
-OWN_MEMORY = 640 << 20  # Python, torch and pieces of files on their way
+OWN_MEMORY = 640 << 20  # Python, torch, pieces of files on their way, and what two threads hold
+THREAD_MEMORY = 120 << 20  # what each further one holds where vectors are read in stripes
 Keep = Literal["labelled", "all"]
 
 
@@ -48,8 +50,10 @@ class Plan:
     disk: int
 
 
-def plan_precompute(graph: GraphFolder, K: int, *, memory: int, rows: int, dtype: str = "float32") -> Plan:
-    """Cuts the channels into blocks of which two vectors fit in memory.
+def plan_precompute(
+    graph: GraphFolder, K: int, *, memory: int, rows: int, dtype: str = "float32", threads: int | None = None
+) -> Plan:
+    """Cuts the channels into blocks of which two vectors fit in memory; threads: torch's number unless given.
 
     Raises:
         ValueError: where not even one channel fits.
@@ -59,8 +63,11 @@ def plan_precompute(graph: GraphFolder, K: int, *, memory: int, rows: int, dtype
         raise ValueError(f"{graph.path} has no features to make a basis of")
     channels = graph.x.shape[1]
 
+    more_threads = max(0, (threads or torch.get_num_threads()) - 2)
+
     def needed(width: int) -> int:
-        return OWN_MEMORY + 2 * graph.nodes * width * 4
+        vector = graph.nodes * width * 4
+        return OWN_MEMORY + 2 * vector + (more_threads * THREAD_MEMORY if vector > native.STRIPE else 0)
 
     width = next((w for w in WIDTHS if needed(w) <= memory), 0)
     if width == 0:
@@ -110,7 +117,7 @@ def precompute(
         raise ValueError(f"dtype is {dtype!r}; expected float32 or float16")
     folder = Path(out)
     rows = kept_rows(graph, keep)
-    plan = plan_precompute(graph, K, memory=memory, rows=len(rows), dtype=dtype)
+    plan = plan_precompute(graph, K, memory=memory, rows=len(rows), dtype=dtype, threads=threads)
     about = _claim(graph, folder, plan, rows, dtype)
     del rows
     with _alone(folder):

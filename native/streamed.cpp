@@ -107,7 +107,6 @@ class Stripes {
     if (count <= numbers.capacity()) return;
     numbers = {};  // what is there is not needed any more
     numbers.reserve(count);
-    ask_for_huge_pages(numbers.data(), count * sizeof(T));
   }
 
   Columns columns_;

@@ -61,7 +61,7 @@ def pattern(indptr: Tensor, indices: Tensor, columns: int) -> Any | None:
     return None if module is None else module.Pattern(indptr, indices, columns, module.best_isa())
 
 
-STRIPE = 1 << 30
+STRIPE = 1 << 30  # bytes of a vector whose addresses the processor keeps at hand
 
 
 def streamed(

@@ -38,7 +38,8 @@ class NodeClassifier:
         hidden: hidden width.
         seed: of everything random.
         config: a whole configuration in place of a name, with learning rates and all.
-        **arguments: the model's own hyperparameters, such as ``K`` and ``dropout``; and ``epochs``, ``patience``.
+        **arguments: the model's own hyperparameters, such as ``K`` and ``dropout``; and ``epochs``, ``patience``,
+            ``members``.
 
     After :meth:`fit`: ``model_``, ``classes_`` (sorted), ``val_score_``, ``epochs_``.
 
@@ -60,7 +61,7 @@ class NodeClassifier:
     ) -> None:
         if config is None:
             config = default_config(SHORT_NAMES.get(model, model))
-            training = {name: arguments.pop(name) for name in ("epochs", "patience") if name in arguments}
+            training = {name: arguments.pop(name) for name in ("epochs", "patience", "members") if name in arguments}
             config = replace(config, hidden=hidden, arguments=arguments, **training)
         self.config = config
         self.seed = seed

@@ -16,10 +16,12 @@ from optuna.storages.journal import JournalFileBackend
 import polybasis as pb
 from polybasis.data.splits import make_split
 from polybasis.files import append_line
+from polybasis.nn.interpret import filters_of
 from polybasis.nn.models import OptBasisGNN
+from polybasis.nn.models.ensemble import Ensemble
 from polybasis.train.checkpoint import read_checkpoint, write_checkpoint
 from polybasis.train.config import Config, default_config, stored_config
-from polybasis.train.fitting import Progress, fit
+from polybasis.train.fitting import GraphTask, Progress, fit
 from polybasis.train.metrics import score
 from polybasis.train.runs import Run, read_results, run_splits, summary
 from polybasis.train.tune import Search, tune
@@ -67,6 +69,8 @@ def test_published_settings_are_all_valid_and_rare_ones_absent() -> None:
         ('model = "mlp"\nepochs = 0', "epochs is 0"),
         ('model = "mlp"\nnormalise = "columns"', "normalise is 'columns'"),
         ('model = "optbasisgnn"\nbatch = 10\nnormalise = "rows"', "normalise is for training on a graph"),
+        ('model = "optbasisgnn"\nbatch = 10\nmembers = 3', "members is for training on a graph"),
+        ('model = "mlp"\nmembers = 1', "members is 1; expected a whole number, 2 or more"),
         ("model = ", "Invalid value"),
     ],
 )
@@ -132,12 +136,18 @@ def test_test_labels_do_not_matter_to_training() -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "average"), [("optbasisgnn", None), ("favardgnn", None), ("gpr-gnn", None), ("optbasisgnn", 0.9)]
+    "config",
+    [
+        quick("optbasisgnn"),
+        quick("favardgnn"),
+        quick("gpr-gnn"),
+        replace(quick("optbasisgnn"), average=0.9),
+        replace(quick("favardgnn"), members=3),
+    ],
 )
 def test_an_interrupted_training_ends_at_the_same_weights(
-    model: str, average: float | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    config: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = replace(quick(model), average=average)
     monkeypatch.setattr("polybasis.train.fitting.CHECKPOINT_SECONDS", 0.0)
     place = tmp_path / "state.safetensors"
 
@@ -172,6 +182,32 @@ def test_the_mean_of_the_weights_is_what_is_kept() -> None:
     with pytest.raises(ValueError, match="average"):
         replace(config, average=1.5)
     assert "average" not in config.to_dict()
+
+
+def test_members_learn_alone_and_classify_together() -> None:
+    config = replace(quick("favardgnn", dropout=0.0, dropout2=0.0), weight_decay={"linear": 0.01, "recurrence": 0.1})
+    models = []
+    for case in (config, replace(config, members=3)):
+        torch.manual_seed(8)  # the first member starts like a model alone
+        task = GraphTask(DATA, SPLIT)
+        model = task.make_model(case)
+        optimizer = case.make_optimizer(model)
+        for _ in range(10):
+            task.epoch(model, optimizer)
+        models.append(model.eval())
+    alone, together = models
+    assert isinstance(together, Ensemble)
+    for name, value in alone.state_dict().items():
+        torch.testing.assert_close(together.state_dict()[f"members.0.{name}"], value)
+    scores = [member(DATA.x, DATA.graph) for member in together.members]
+    assert not torch.allclose(scores[0], scores[1])
+    mean = torch.stack(scores).softmax(dim=2).mean(dim=0)
+    torch.testing.assert_close(together(DATA.x, DATA.graph).exp(), mean)
+    with pytest.raises(ValueError, match="3 members"):
+        filters_of(together, DATA.x, DATA.graph)
+    together.reset_parameters()
+    for member, before in zip(together.members, scores, strict=True):
+        assert not torch.allclose(member(DATA.x, DATA.graph), before)
 
 
 def test_a_checkpoint_of_another_training_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -200,7 +200,9 @@ def tune(
     patience: Annotated[int, typer.Option(help="Epochs without a better score.", min=1)] = 100,
     protocol: Annotated[str | None, typer.Option(help="Split protocol.")] = None,
     study: Annotated[Path | None, typer.Option(help="Study file, which several workers may share.")] = None,
-    start: Annotated[Path | None, typer.Option(help="TOML file: hidden width, mean, arguments for all trials.")] = None,
+    start: Annotated[
+        Path | None, typer.Option(help="TOML file: hidden width, mean, members, arguments for all trials.")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="TOML file with the best settings, for `train --config`.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the search.")] = 0,
     ray: Ray = None,

@@ -14,6 +14,7 @@ from polybasis.graph import Graph
 from polybasis.krylov import optimal_basis
 from polybasis.nn.features import Features
 from polybasis.nn.filter_layer import FilterLayer
+from polybasis.nn.models.ensemble import Ensemble
 from polybasis.nn.optbasis_conv import OptBasisConv
 
 PROBES, PROBE_DEGREE = 16, 80
@@ -59,6 +60,8 @@ def filters_of(model: torch.nn.Module, x: Features, graph: Graph, points: int = 
         ValueError: where the model has no polynomial filter, or several.
     """
     layers = [module for module in model.modules() if isinstance(module, FilterLayer)]
+    if isinstance(model, Ensemble):
+        raise ValueError(f"the model has {len(model.members)} members, each with filters of its own; take one of them")
     if len(layers) != 1:
         raise ValueError(f"{type(model).__name__} has {len(layers)} polynomial filters; expected a model with one")
     layer, caught = layers[0], []

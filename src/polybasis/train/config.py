@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from dataclasses import asdict, dataclass, field, fields, replace
+from functools import partial
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -12,6 +13,7 @@ import torch
 
 from polybasis.nn.features import Features, row_normalised
 from polybasis.nn.models import Model, model_class
+from polybasis.nn.models.ensemble import Ensemble
 from polybasis.nn.models.model import Role, RoledModule
 from polybasis.nn.models.scaled import ScaledGNN, scaled_hyperparameters
 
@@ -40,6 +42,8 @@ class Config:
             mean in place of the weights themselves. None: no mean.
         normalise: ``rows`` where every node's features are divided by their sum, if above 1, as many authors do.
             None: features are taken as the data set has them.
+        members: copies of the model that start from different weights, are trained at the same time and classify by
+            their mean probability. None: one model alone.
     """
 
     model: str
@@ -54,6 +58,7 @@ class Config:
     average: float | None = None
     batch: int | None = None
     normalise: Normalisation | None = None
+    members: int | None = None
 
     def __post_init__(self) -> None:
         known = model_class(self.model).hyperparameters() if self.batch is None else scaled_hyperparameters(self.model)
@@ -77,15 +82,19 @@ class Config:
             raise ValueError(f"normalise is {self.normalise!r}; expected {' or '.join(get_args(Normalisation))}")
         if self.normalise is not None and self.batch is not None:
             raise ValueError("normalise is for training on a graph; the features of a store are those it was made from")
-        for name in ("hidden", "epochs", "patience", "batch"):
-            if name == "batch" and self.batch is None:
+        if self.members is not None and self.batch is not None:
+            raise ValueError("members is for training on a graph; a model on a store is trained alone")
+        for name, least in {"hidden": 1, "epochs": 1, "patience": 1, "batch": 1, "members": 2}.items():
+            number = getattr(self, name)
+            if number is None and name in ("batch", "members"):
                 continue
-            if not isinstance(getattr(self, name), int) or getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)!r}; expected a whole number, 1 or more")
+            if not isinstance(number, int) or number < least:
+                raise ValueError(f"{name} is {number!r}; expected a whole number, {least} or more")
 
     def make_model(self, features: int, classes: int, nodes: int) -> Model:
         """A fresh model for this many features, classes and nodes."""
-        return model_class(self.model)(features, self.hidden, classes, num_nodes=nodes, **self.arguments)
+        make = partial(model_class(self.model), features, self.hidden, classes, num_nodes=nodes, **self.arguments)
+        return make() if self.members is None else Ensemble(make() for _ in range(self.members))
 
     def make_scaled_model(self, channels: int, classes: int) -> ScaledGNN:
         """A fresh scaled-up model for this many channels and classes."""

@@ -184,7 +184,7 @@ class GraphTask(Task[Model]):
         ahead, self._ahead = self._ahead, None
         known = ahead[1] if ahead is not None and ahead[0] is model else None
         logits = model(self.dataset.x, self.dataset.graph) if known is None else known
-        loss = cross_entropy(logits[nodes], self.dataset.y[nodes])
+        loss = model.loss(logits[nodes], self.dataset.y[nodes])
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         return float(loss.detach())

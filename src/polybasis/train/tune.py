@@ -106,6 +106,7 @@ def tune(
     storage = optuna.storages.JournalStorage(JournalFileBackend(str(search.study)))
     name = f"{model} on {dataset.name}, {search.splits} {search.protocol} splits, {base.epochs} epochs"
     name += "" if base.normalise is None else f", {base.normalise} normalised"
+    name += "" if base.members is None else f", {base.members} members"
     study = optuna.create_study(
         study_name=name,
         storage=storage,

@@ -45,11 +45,6 @@ class GCNII(Model):
         )
         self.dropout = dropout
 
-    def reset_parameters(self) -> None:
-        super().reset_parameters()
-        for conv in self.convs:
-            conv.reset_parameters()  # type: ignore[operator]
-
     def forward(self, x: Features, graph: Graph) -> Tensor:
         matrix = graph.with_self_loops().matrix(torch.float32)
         start = hidden = self.first(features.dropout(x, self.dropout, self.training)).relu()

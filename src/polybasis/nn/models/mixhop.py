@@ -41,11 +41,6 @@ class MixHop(Model):
         self.last = FeatureLinear(powers * hidden_channels, out_channels)
         self.dropout = dropout
 
-    def reset_parameters(self) -> None:
-        super().reset_parameters()
-        for conv in self.convs:
-            conv.reset_parameters()  # type: ignore[operator]
-
     def forward(self, x: Features, graph: Graph) -> Tensor:
         hidden = as_dense(x)
         edges, weight = graph.edge_index(), None if graph.weight is None else graph.weight.float()

@@ -37,10 +37,6 @@ class MLP(Model):
         self.lins = torch.nn.ModuleList(FeatureLinear(*pair) for pair in pairwise(widths))
         self.dropout = dropout
 
-    def reset_parameters(self) -> None:
-        for lin in self.lins:
-            lin.reset_parameters()  # type: ignore[operator]
-
     def forward(self, x: Features, graph: Graph) -> Tensor:
         hidden: Tensor = self.lins[0](features.dropout(x, self.dropout, self.training))
         for lin in self.lins[1:]:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 from torch.nn import Parameter
+from torch.nn.functional import cross_entropy
 
 from polybasis.graph import Graph
 from polybasis.nn.features import Features
@@ -35,9 +36,10 @@ class RoledModule(torch.nn.Module):
     def reset_parameters(self) -> None:
         """Sets all parameters as at the start."""
         for child in self.children():
-            reset = getattr(child, "reset_parameters", None)
-            if callable(reset):
-                reset()
+            for module in child if isinstance(child, torch.nn.ModuleList) else [child]:
+                reset = getattr(module, "reset_parameters", None)
+                if callable(reset):
+                    reset()
 
     @classmethod
     def hyperparameters(cls) -> dict[str, Any]:
@@ -72,6 +74,10 @@ class Model(RoledModule, ABC):
     @abstractmethod
     def forward(self, x: Features, graph: Graph) -> Tensor:
         """Scores of shape (N, out_channels)."""
+
+    def loss(self, scores: Tensor, y: Tensor) -> Tensor:
+        """What training lowers, from what ``forward`` gives for some nodes in training mode, and their classes."""
+        return cross_entropy(scores, y)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.in_channels}, {self.hidden_channels}, {self.out_channels})"

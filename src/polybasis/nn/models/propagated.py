@@ -58,11 +58,6 @@ class SIGN(Propagated):
         self.last = FeatureLinear((K + 1) * hidden_channels, out_channels)
         self.dropout = dropout
 
-    def reset_parameters(self) -> None:
-        super().reset_parameters()
-        for lin in self.lins:
-            lin.reset_parameters()  # type: ignore[operator]
-
     def propagated(self, x: Tensor, graph: Graph) -> Tensor:
         hops = [x]
         for _ in self.lins[1:]:

@@ -20,7 +20,7 @@ class Drift {
 
   struct Estimate {
     double worst;  // largest |<v_{k+1}, v_j>| over j <= k
-    int reach;     // those from j = reach on are far below the limit
+    int reach;     // those from j = reach on are far below the limit, and so are <v_k, v_j>
   };
 
   // What to expect of v_{k+1} in a channel; gamma and beta hold steps 0 .. k (beta to k + 1).
@@ -33,7 +33,7 @@ class Drift {
     const auto note = [&](int j) {
       const double drift = std::abs(next_[at(j)]);
       estimate.worst = std::max(estimate.worst, drift);
-      if (drift > limit / 16) estimate.reach = j + 1;
+      if (drift > limit / 16 || (j < k && std::abs(now_[at(j)]) > limit / 16)) estimate.reach = j + 1;
     };
     now_[at(k)] = 1;
     for (int j = 0; j < k; ++j) {
@@ -49,8 +49,11 @@ class Drift {
     return estimate;
   }
 
-  // v_{k+1} has just been orthogonalised against the first `count` vectors.
-  void reset(int count) { std::fill(next_.begin(), next_.begin() + static_cast<size_t>(count) * width_, unit_); }
+  // v_k and v_{k+1} have just been orthogonalised against the first `count` vectors, themselves left out.
+  void reset(int k, int count) {
+    std::fill_n(next_.begin(), static_cast<size_t>(count) * width_, unit_);
+    std::fill_n(now_.begin(), static_cast<size_t>(std::min(count, k)) * width_, unit_);
+  }
 
   void shift() {
     std::swap(before_, now_);
@@ -76,11 +79,14 @@ struct Tolerance {
   static constexpr double faded = sizeof(T) == 4 ? 3e-4 : 1e-5;
   // What one step adds to <v_{k+1}, v_j>. Rounding errors are independent and average out over the nodes; the constant
   // leaves room for signals so regular (steps, stripes) that they do not.
-  static double noise(int64_t nodes) { return (0.04 + 0.5 / std::sqrt(static_cast<double>(nodes))) * eps; }
+  static double noise(int64_t nodes) {
+    const double n = static_cast<double>(nodes);
+    return (0.04 + 0.5 / std::sqrt(n) + 6 / n) * eps;
+  }
   // A residual that is this share of P v_k has lost digits to cancellation: orthogonalise again in any case.
   static constexpr double cancelled = 0.1;
-  // An estimated drift that calls for orthogonalising again; about 8e-6 and 1.4e-14.
-  static constexpr double drift = 64 * eps;
+  // An estimated drift that calls for orthogonalising again; about 4e-6 and 7e-15.
+  static constexpr double drift = 32 * eps;
 };
 
 template <class T, class I>
@@ -88,7 +94,7 @@ class Lanczos {
  public:
   Lanczos(Engine<T, I>& engine, int width, int K, T* V, double* gamma, double* beta, int64_t* rank)
       : engine_(engine), width_(width), plane_(engine.graph.rows * width), V_(V), gamma_(gamma),
-        beta_(beta), rank_(rank), limit_(width), scale_(width), weights_(static_cast<size_t>(K + 1) * width),
+        beta_(beta), rank_(rank), limit_(width), scale_(width), weights_(static_cast<size_t>(2 * K + 2) * width),
         drift_(K, width, Tolerance<T>::noise(engine.graph.rows)) {}
 
   // v_0 = x / |x|, up to the factor left in scale_. The power of two keeps the squares of any finite x in range.
@@ -186,28 +192,28 @@ class Lanczos {
       any |= cancelled || estimate.worst > Tolerance<T>::drift;
       reach = std::max(reach, cancelled ? k + 1 : estimate.reach);
     }
-    // Two in a row: the recurrence brings the drift of v_k back into v_{k+2}.
-    if (second_) any = true, reach = std::max(reach, second_);
-    second_ = any && !second_ ? reach : 0;
     return any ? reach : 0;
   }
 
   // Takes from w what it has of the first `count` vectors, again while that shortens it much ("twice is enough", Kahan and
-  // Parlett).
+  // Parlett). v_k is freed of them in the same sweep: by the recurrence its drift would come back in v_{k+2}.
   void orthogonalise(int k, int count, std::vector<double>& norms) {
-    for (bool shorter = true; shorter;) {
-      const auto inner = engine_.sum(static_cast<int64_t>(count) * width_, [&](Rows rows, double* sums) {
-        engine_.on_rows.dots(width_, rows, vector(k + 1), V_, plane_, count, sums);
+    const size_t numbers = static_cast<size_t>(count) * width_;
+    T* v = k > 0 ? vector(k) : nullptr;
+    for (bool shorter = true; shorter; v = nullptr) {
+      const auto inner = engine_.sum((v ? 2 : 1) * numbers, [&](Rows rows, double* sums) {
+        engine_.on_rows.dots(width_, rows, vector(k + 1), v, V_, plane_, count, sums);
       });
       std::copy(inner.begin(), inner.end(), weights_.begin());
+      if (v && count > k) std::fill_n(weights_.begin() + numbers + k * width_, width_, T(0));  // <v_k, v_k>
       const auto left = lengths([&](Rows rows, double* sums) {
-        engine_.on_rows.remove(width_, rows, vector(k + 1), V_, plane_, count, weights_.data(), sums);
+        engine_.on_rows.remove(width_, rows, vector(k + 1), v, V_, plane_, count, weights_.data(), sums);
       });
       shorter = false;
       for (int c = 0; c < width_; ++c) shorter |= left[c] > limit_[c] && left[c] < 0.7 * norms[c];
       norms = left;
     }
-    drift_.reset(count);
+    drift_.reset(k, count);
   }
 
   Engine<T, I>& engine_;
@@ -219,7 +225,6 @@ class Lanczos {
   std::vector<double> limit_, scale_;
   std::vector<T> weights_;
   Drift drift_;
-  int second_ = 0;  // against how many vectors the next one is orthogonalised in any case
 };
 
 template <class T, class I>

@@ -153,10 +153,11 @@ struct RowPasses {
   void (*rescale)(int width, Rows, const T* x, const double* scale, T* y, double* sums);
   // u = scale u; w = w - gamma u; sums |w|^2.
   void (*subtract)(int width, Rows, T* u, const Split<T>& scale, const Split<T>& gamma, T* w, double* sums);
-  // sums <w, v_j>, j < count, where v_j starts `plane` elements after v_{j-1}.
-  void (*dots)(int width, Rows, const T* w, const T* v, int64_t plane, int count, double* sums);
-  // w = w - sum_j weights_j v_j; sums |w|^2. weights: count rows of `width`.
-  void (*remove)(int width, Rows, T* w, const T* v, int64_t plane, int count, const T* weights, double* sums);
+  // sums <w, v_j>, j < count, where v_j starts `plane` elements after v_{j-1}, then <u, v_j>; u may be null.
+  void (*dots)(int width, Rows, const T* w, const T* u, const T* v, int64_t plane, int count, double* sums);
+  // w = w - sum_j weights_j v_j; sums |w|^2. weights: count rows of `width`. The same for u with the `count` rows of weights
+  // that follow; u may be null, or one of the v_j.
+  void (*remove)(int width, Rows, T* w, T* u, const T* v, int64_t plane, int count, const T* weights, double* sums);
   // z = sum_j weights_j v_j.
   void (*combine)(int width, Rows, const T* v, int64_t plane, int count, const T* weights, T* z);
   // y_row += share y_parent for all links in their order, on `width` channels of `stride`.

@@ -82,8 +82,10 @@ struct TileSums {
     add_products<L, T>(&values[which][c], a, b);
   }
   void add_to(double* sums, int width) const {
-    for (int which = 0; which < count; ++which)
-      for (int c = 0; c < width; ++c) sums[which * width + c] += values[which][c];
+    for (int which = 0; which < count; ++which) add_to(which, sums + which * width, width);
+  }
+  void add_to(int which, double* sums, int width) const {
+    for (int c = 0; c < width; ++c) sums[c] += values[which][c];
   }
 };
 
@@ -351,33 +353,35 @@ void subtract(int width, Rows rows, T* u, const Split<T>& scale, const Split<T>&
 }
 
 template <class T>
-void dots(int width, Rows rows, const T* w, const T* v, int64_t plane, int count, double* sums) {
+void dots(int width, Rows rows, const T* w, const T* u, const T* v, int64_t plane, int count, double* sums) {
   over_tiles(rows, [&](Rows tile) {
     for (int j = 0; j < count; ++j) {
-      TileSums<T, 1> inner;
+      TileSums<T, 2> inner;
       over_rows<T>(width, tile, [&]<int L>(Width<L>, int c, int64_t at) {
-        inner.template add<L>(0, c, load<L>(w + at), load<L>(v + j * plane + at));
+        const auto v_j = load<L>(v + j * plane + at);
+        inner.template add<L>(0, c, load<L>(w + at), v_j);
+        if (u) inner.template add<L>(1, c, load<L>(u + at), v_j);
       });
-      inner.add_to(sums + j * width, width);
+      inner.add_to(0, sums + j * width, width);
+      if (u) inner.add_to(1, sums + (count + j) * width, width);
     }
   });
 }
 
-// sum_j weights_j v_j at one place.
-template <int L, class T>
-inline Lanes<T, L> combined(const T* v, int64_t plane, int count, const T* weights, int width) {
-  Lanes<T, L> sum{};
-  for (int j = 0; j < count; ++j) sum += load<L>(weights + j * width) * load<L>(v + j * plane);
-  return sum;
-}
-
 template <class T>
-void remove(int width, Rows rows, T* w, const T* v, int64_t plane, int count, const T* weights, double* sums) {
+void remove(int width, Rows rows, T* w, T* u, const T* v, int64_t plane, int count, const T* weights, double* sums) {
   over_tiles(rows, [&](Rows tile) {
     TileSums<T, 1> squares;
     over_rows<T>(width, tile, [&]<int L>(Width<L>, int c, int64_t at) {
-      const auto value = load<L>(w + at) - combined<L>(v + at, plane, count, weights + c, width);
+      Lanes<T, L> of_w{}, of_u{};
+      for (int j = 0; j < count; ++j) {
+        const auto v_j = load<L>(v + j * plane + at);
+        of_w += load<L>(weights + j * width + c) * v_j;
+        if (u) of_u += load<L>(weights + (count + j) * width + c) * v_j;
+      }
+      const auto value = load<L>(w + at) - of_w;
       store(w + at, value);
+      if (u) store(u + at, load<L>(u + at) - of_u);
       squares.template add<L>(0, c, value, value);
     });
     squares.add_to(sums, width);
@@ -387,7 +391,9 @@ void remove(int width, Rows rows, T* w, const T* v, int64_t plane, int count, co
 template <class T>
 void combine(int width, Rows rows, const T* v, int64_t plane, int count, const T* weights, T* z) {
   over_rows<T>(width, rows, [&]<int L>(Width<L>, int c, int64_t at) {
-    store(z + at, combined<L>(v + at, plane, count, weights + c, width));
+    Lanes<T, L> sum{};
+    for (int j = 0; j < count; ++j) sum += load<L>(weights + j * width + c) * load<L>(v + j * plane + at);
+    store(z + at, sum);
   });
 }
 

@@ -235,17 +235,33 @@ def test_heavy_self_loops_do_not_change_the_rank() -> None:
         assert pb.optimal_basis(graph, torch.randn(n, 4, dtype=dtype), 8).rank.tolist() == [9] * 4
 
 
-@pytest.mark.parametrize("step", [2, 3, 7])
-@pytest.mark.parametrize("n", [50, 5000])
+@pytest.mark.parametrize("step", [2, 3, 7, 11])
+@pytest.mark.parametrize("n", [50, 80, 1000, 5000])
 def test_orthonormal_for_striped_signals(n: int, step: int) -> None:
-    """Regular signals on regular graphs, whose rounding errors do not average out."""
+    """Regular signals, whose rounding errors do not average out, on regular graphs above all."""
     x = (torch.arange(n) % step == 0).float()
     ramp = torch.arange(n) / n
     steps = (torch.arange(n) > n // 2).float() + 1
     signals = torch.stack([x, ramp, steps, x + ramp], 1)
     ring = pb.Graph.from_edge_index(np.stack([np.arange(n), (np.arange(n) + 1) % n]))
-    for graph in (path(n), ring):
-        assert defect(pb.optimal_basis(graph, signals, 20)) <= 1e-5
+    for graph in (path(n), ring, random_graph(n, 4 * n)):
+        for degree in (5, 20):
+            assert defect(pb.optimal_basis(graph, signals, degree)) <= 1e-5
+
+
+@pytest.mark.parametrize(("dtype", "most"), [(torch.float32, 1e-5), (torch.float64, 1e-12)])
+def test_orthonormal_where_much_has_to_be_orthogonalised_again(dtype: torch.dtype, most: float) -> None:
+    """At a high degree the largest eigenvalues are found early, and what has been found comes back by rounding."""
+    graph = random_graph(2000, 6000)
+    x = torch.rand(2000, 70, dtype=dtype)
+    degree = (dense(graph) != 0).sum(1)
+    x[:, 3], x[:, 40] = degree.clamp(min=1).sqrt(), 0  # an eigenvector, and nothing at all
+    basis = pb.optimal_basis(graph, x, 100)
+    assert defect(basis) <= most
+    assert basis.rank.min() == 0
+    assert basis.rank.max() == 101
+    for channel, rank in enumerate(basis.rank):
+        assert not basis.vectors[rank:, :, channel].any()
 
 
 # ---- floating point ------------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from typing import NoReturn
 
 import typer
 
@@ -36,7 +37,13 @@ def main() -> None:
     warnings.filterwarnings("ignore", "Sparse CSR tensor support", UserWarning)
     try:
         app()
-    except (ValueError, TypeError, OSError, ImportError, OverflowError) as error:
-        sys.exit(f"polybasis: {' '.join(str(error).split())}")
+    except OSError as error:
+        _leave(f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error))
+    except (ValueError, TypeError, ImportError, OverflowError) as error:
+        _leave(str(error))
     except KeyboardInterrupt:
-        sys.exit("polybasis: interrupted")
+        _leave("interrupted")
+
+
+def _leave(why: str) -> NoReturn:
+    sys.exit(f"polybasis: {' '.join(why.split())}")

@@ -98,7 +98,10 @@ def test_structure_alone(tmp_path: Path) -> None:
         (["datasets", "list", "cameleon"], "there is no data set 'cameleon'"),
         (["bench", "--size", "huge"], "--size is 'huge'"),
         (["tune", "--dataset", "cameleon"], "there is no data set 'cameleon'"),
-        (["datasets", "synth", "--nodes", "9", "--edges", "9", "--out", "/dev/null/g"], ".g.building: Not a directory"),
+        (
+            ["datasets", "synth", "--nodes", "9", "--edges", "9", "--features", "2", "--out", "/dev/null/g"],
+            "/dev/null/.g.building: Not a directory",
+        ),
     ],
 )
 def test_mistakes_are_one_line_on_stderr(arguments: list[str], message: str, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from polybasis import native
 from polybasis.experiments import scale
+from polybasis.files import append_line
 from polybasis.store import make_synthetic, precompute
 from polybasis.train.config import Config
 
@@ -25,9 +26,15 @@ def test_sizes_come_from_the_log(tmp_path: Path) -> None:
     assert row["nonzeros"] == graph.nonzeros
     assert row["peak_memory"] == max(line["peak_memory"] for line in log)
     assert sum(len(line["product_seconds"]) for line in log[:2]) == 8
+    slower = row | {"seconds": row["seconds"] + 120, "peak_memory": 3 << 30}
+    append_line(tmp_path / "out" / scale.SIZES, json.dumps(slower))
     scale.write_readme(tmp_path / "out")
     page = (tmp_path / "out" / "README.md").read_text()
-    assert f"| {graph.nodes:,} | {graph.nonzeros:,} | 70 | 4 | 2 |" in page
+    minutes = row["seconds"] / 60 + 1
+    assert f"| {graph.nodes:,} | {graph.nonzeros:,} | 70 | 4 | 2 | 2 | {minutes:.1f} min |" in page, (
+        "two runs, two blocks"
+    )
+    assert "| 3.00 GiB |" in page
 
 
 def test_a_model_on_the_store_stands_beside_the_one_on_the_graph(

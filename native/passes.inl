@@ -191,7 +191,8 @@ template <class T, class I>
 inline void gather_rows(const Csr<T, I>& graph, int width, Rows rows, const T* x, T* y, int64_t y_stride) {
   const bool near = graph.rows * width * int64_t(sizeof(T)) <= near_bytes;
   over_groups<T>(width, [&]<int L, int V>(Width<L>, Width<V>, int c) {
-    constexpr int U = V < 8 ? 8 / V : 1;
+    // The same for all registers' sizes, so that the same numbers are added in the same order on all of them.
+    constexpr int bytes = L * V * int(sizeof(T)), U = bytes >= 256 ? 1 : bytes > 32 ? 256 / bytes : 8;
     if (near)
       gather<L, V, U, false>(graph, rows, x + c, width, y + c, y_stride);
     else
@@ -409,8 +410,9 @@ void follow(int width, int64_t stride, const Link<T>* links, int64_t count, T* y
 template <class T>
 void mix(int width, Rows rows, const T* p, const T* x, const T* q, const T* u, const T* r, const T* v, T* y) {
   over_rows<T>(width, rows, [&]<int L>(Width<L>, int c, int64_t at) {
-    auto value = load<L>(p + c) * load<L>(x + at);
+    Lanes<T, L> value{};  // one product at a time: of the sum of two, compilers choose which to round
     if (u) value += load<L>(q + c) * load<L>(u + at);
+    value += load<L>(p + c) * load<L>(x + at);
     if (v) value += load<L>(r + c) * load<L>(v + at);
     store(y + at, value);
   });

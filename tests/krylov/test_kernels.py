@@ -86,6 +86,28 @@ def test_optimal_basis_and_its_gradient(graph: pb.Graph, width: int, dtype: torc
         close(got, expected, dtype)
 
 
+@pytest.mark.skipif("avx512" not in ISAS, reason="this processor has no AVX-512 to compare AVX2 with")
+@pytest.mark.parametrize("width", WIDTHS)
+def test_registers_of_either_size_give_the_same_bits(graph: pb.Graph, width: int, dtype: torch.dtype) -> None:
+    """Results that were made on one machine come out again on another, digit for digit."""
+    K = 5
+    x, z_bar = torch.relu(torch.randn(900, width, dtype=dtype)), torch.randn(900, width, dtype=dtype)
+    alpha = torch.randn(K + 1, width, dtype=dtype)
+    numbers = Coefficients(torch.rand(width, dtype=dtype) + 0.5, *torch.randn(3, K, width, dtype=dtype).unbind())
+
+    def made(isa: str) -> list[torch.Tensor]:
+        kernels, _ = both(graph, dtype, isa)
+        basis = kernels.optimal_basis(x, kernels.peak(x), K, last_gamma=True)
+        z, h = kernels.recurrence(x, alpha, numbers, keep=True)
+        assert h is not None
+        x_bar, alpha_bar, bars = kernels.recurrence_adjoint(h, alpha, numbers, z_bar)
+        learned = kernels.optimal_adjoint(basis, alpha, z_bar)
+        return [*basis, kernels.combine(basis.vectors, alpha), *learned, z, h, x_bar, alpha_bar, *bars]
+
+    for narrow, wide in zip(made("avx2"), made("avx512"), strict=True):
+        assert torch.equal(narrow, wide)
+
+
 @pytest.mark.parametrize("width", WIDTHS)
 def test_recurrence_and_its_gradient(graph: pb.Graph, width: int, dtype: torch.dtype, isa: str) -> None:
     K = 4

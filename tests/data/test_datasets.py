@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -69,6 +72,23 @@ def test_a_missing_set_names_file_folder_and_source(name: str, tmp_path: Path) -
     ) as raised:
         load(name, tmp_path)
     assert str(tmp_path / CATALOGUE[name].folder) in str(raised.value)
+
+
+def test_two_processes_do_not_read_at_the_same_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """PyG writes what it has made of raw files beside them; half of it is no data set."""
+    inside, most = [0], [0]
+
+    def read(root: Path) -> pb.data.NodeDataset:
+        inside[0] += 1
+        most[0] = max(most[0], inside[0])
+        time.sleep(0.05)
+        inside[0] -= 1
+        return pb.data.csbm(nodes=20, features=2)
+
+    monkeypatch.setitem(CATALOGUE, "csbm", replace(CATALOGUE["csbm"], read=read))
+    with ThreadPoolExecutor(4) as pool:  # each opens the folder for itself, as processes do
+        list(pool.map(lambda _: load("csbm", tmp_path / "not there yet"), range(4)))
+    assert most == [1]
 
 
 def test_unknown_name() -> None:

@@ -14,6 +14,7 @@ from torch_geometric import datasets as pyg
 from polybasis.data import published_files
 from polybasis.data.csbm import csbm
 from polybasis.data.dataset import Metric, NodeDataset, fixed_masks, make_dataset
+from polybasis.files import one_at_a_time
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,8 @@ def load(name: str, root: str | Path | None = None) -> NodeDataset:
         raise ValueError(f"there is no data set {name!r}; expected one of {', '.join(CATALOGUE)}")
     entry = CATALOGUE[name]
     try:
-        return entry.read(data_root(root))
+        with one_at_a_time(data_root(root)):  # PyG writes beside the raw files what the next process is to find whole
+            return entry.read(data_root(root))
     except Exception as error:
         if present(name, root):
             raise

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import polybasis as pb
-from polybasis.train.config import Config
+from polybasis.train.config import Config, Normalisation
 
 DATA = pb.data.csbm(nodes=150, features=40, seed=2)
 NAMES = np.array(["blue", "red"])[DATA.y.numpy()]
@@ -43,11 +43,14 @@ def test_a_saved_model_predicts_the_same_bits(model: str, members: int | None, t
     assert len(list((tmp_path / "model").iterdir())) == 2
 
 
-def test_features_are_normalised_in_training_and_prediction(tmp_path: Path) -> None:
+@pytest.mark.parametrize("normalise", ["rows", "binary"])
+def test_features_are_normalised_in_training_and_prediction(normalise: Normalisation, tmp_path: Path) -> None:
     x = DATA.x.abs() * 10
+    x[:, ::2] = 0
+    normalised = x / x.sum(1, keepdim=True) if normalise == "rows" else (x > 0).float()
     config = Config("optbasisgnn", hidden=8, epochs=10, arguments={"K": 3})
-    by_config = pb.NodeClassifier(config=replace(config, normalise="rows")).fit(DATA.graph, x, NAMES)
-    by_hand = pb.NodeClassifier(config=config).fit(DATA.graph, x / x.sum(1, keepdim=True), NAMES)
+    by_config = pb.NodeClassifier(config=replace(config, normalise=normalise)).fit(DATA.graph, x, NAMES)
+    by_hand = pb.NodeClassifier(config=config).fit(DATA.graph, normalised, NAMES)
     assert np.array_equal(by_config.predict_proba(), by_hand.predict_proba())
     by_config.save(tmp_path)
     loaded = pb.NodeClassifier.load(tmp_path)

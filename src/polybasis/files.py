@@ -47,7 +47,7 @@ def append_line(path: Path, line: str) -> None:
 
 @contextmanager
 def one_at_a_time(folder: Path) -> Iterator[None]:
-    """Waits until no other process is in here with this folder, or, where it is not there, with the nearest above it."""
+    """Waits until no other process is here with this folder, or, where it is not there, with the nearest above it."""
     place = next(above for above in (folder.absolute(), *folder.absolute().parents) if above.is_dir())
     handle = os.open(place, os.O_RDONLY)
     try:

@@ -86,6 +86,12 @@ def test_rows_are_divided_by_their_sums() -> None:
     torch.testing.assert_close(features.row_normalised(x), expected)
 
 
+def test_features_that_are_there_count_as_one() -> None:
+    x = 9 * bag_of_words()
+    for given in (x, as_features(x)):
+        assert torch.equal(features.as_dense(features.binary(given)), (x != 0).float())
+
+
 def test_dense_where_that_is_faster() -> None:
     assert isinstance(as_features(torch.rand(50, 100)), torch.Tensor)
     assert isinstance(as_features(torch.zeros(50, 10)), torch.Tensor)

@@ -71,6 +71,8 @@ def test_published_settings_are_all_valid_and_rare_ones_absent() -> None:
         ('model = "optbasisgnn"\nbatch = 10\nnormalise = "rows"', "normalise is for training on a graph"),
         ('model = "optbasisgnn"\nbatch = 10\nmembers = 3', "members is for training on a graph"),
         ('model = "mlp"\nmembers = 1', "members is 1; expected a whole number, 2 or more"),
+        ('model = "optbasisgnn"\nbatch = 10\nlabels = 0.5', "labels is for training on a graph"),
+        ('model = "mlp"\nlabels = 1', "labels is 1; expected a number between 0 and 1"),
         ("model = ", "Invalid value"),
     ],
 )
@@ -143,6 +145,7 @@ def test_test_labels_do_not_matter_to_training() -> None:
         quick("gpr-gnn"),
         replace(quick("optbasisgnn"), average=0.9),
         replace(quick("favardgnn"), members=3),
+        replace(quick("favardgnn"), labels=0.5, average=0.9),
     ],
 )
 def test_an_interrupted_training_ends_at_the_same_weights(

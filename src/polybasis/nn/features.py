@@ -90,10 +90,14 @@ class SparseFeatures:
         """As an ordinary tensor."""
         return self._rows.matrix(self.values).to_dense()
 
+    def to_scipy(self) -> Any:
+        """As SciPy's sparse array, with the same memory."""
+        indices, indptr = self._rows.indices.numpy(), self._rows.indptr.numpy()
+        return sp.csr_array((self.values.numpy(), indices, indptr), shape=self.shape)
+
     def __getitem__(self, rows: Tensor) -> SparseFeatures:
         """Some of the rows."""
-        indices, indptr = self._rows.indices.numpy(), self._rows.indptr.numpy()
-        return SparseFeatures(sp.csr_array((self.values.numpy(), indices, indptr), shape=self.shape)[rows.numpy()])
+        return SparseFeatures(self.to_scipy()[rows.numpy()])
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -124,6 +128,18 @@ def row_normalised(x: Features) -> Features:
         return x / x.sum(dim=1, keepdim=True).clamp(min=1)
     sums = (x @ torch.ones(x.shape[1], 1))[:, 0].clamp(min=1)
     return x.with_values(x.values / sums.repeat_interleave(x.row_lengths()))
+
+
+def binary(x: Features) -> Features:
+    """Every feature that a node has, whatever its size, as 1."""
+    return x.with_values((x.values != 0).float()) if isinstance(x, SparseFeatures) else (x != 0).float()
+
+
+def beside(x: Features, more: Tensor) -> Features:
+    """The columns of both, sparse if the first are."""
+    if not isinstance(x, SparseFeatures):
+        return torch.cat([x, more], dim=1)
+    return SparseFeatures(sp.hstack([x.to_scipy(), sp.csr_array(more.numpy())]))
 
 
 def dropout(x: Features, p: float, training: bool) -> Features:

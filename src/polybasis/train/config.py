@@ -11,15 +11,16 @@ from typing import Any, Literal, get_args
 
 import torch
 
-from polybasis.nn.features import Features, row_normalised
+from polybasis.nn.features import Features, binary, row_normalised
 from polybasis.nn.models import Model, model_class
 from polybasis.nn.models.ensemble import Ensemble
+from polybasis.nn.models.labelled import LabelledModel
 from polybasis.nn.models.model import Role, RoledModule
 from polybasis.nn.models.scaled import ScaledGNN, scaled_hyperparameters
 
 StopOn = Literal["score", "loss"]
 Settings = Literal["published", "tuned"]
-Normalisation = Literal["rows"]
+Normalisation = Literal["rows", "binary"]
 
 
 @dataclass(frozen=True)
@@ -40,10 +41,13 @@ class Config:
             trained on a graph, on all nodes at once.
         average: what of the running mean of the weights stays at each step, as 0.98; validated and kept is then the
             mean in place of the weights themselves. None: no mean.
-        normalise: ``rows`` where every node's features are divided by their sum, if above 1, as many authors do.
-            None: features are taken as the data set has them.
+        normalise: ``rows`` where every node's features are divided by their sum, if above 1, as many authors do;
+            ``binary`` where each that is not 0 counts as 1. None: features are taken as the data set has them.
         members: copies of the model that start from different weights, are trained at the same time and classify by
             their mean probability. None: one model alone.
+        labels: the share of training nodes whose classes are features in a training step, the others being learned
+            from; in evaluation all of them are. The model then serves only the graph it was trained on. None: classes
+            are no features.
     """
 
     model: str
@@ -59,6 +63,7 @@ class Config:
     batch: int | None = None
     normalise: Normalisation | None = None
     members: int | None = None
+    labels: float | None = None
 
     def __post_init__(self) -> None:
         known = model_class(self.model).hyperparameters() if self.batch is None else scaled_hyperparameters(self.model)
@@ -76,14 +81,17 @@ class Config:
                 raise ValueError(f"{table} has no number for linear layers")
         if self.stop_on not in get_args(StopOn):
             raise ValueError(f"stop_on is {self.stop_on!r}; expected {' or '.join(get_args(StopOn))}")
-        if self.average is not None and not 0 < self.average < 1:
-            raise ValueError(f"average is {self.average!r}; expected a number between 0 and 1")
+        for name in ("average", "labels"):
+            share = getattr(self, name)
+            if share is not None and not 0 < share < 1:
+                raise ValueError(f"{name} is {share!r}; expected a number between 0 and 1")
         if self.normalise not in (None, *get_args(Normalisation)):
             raise ValueError(f"normalise is {self.normalise!r}; expected {' or '.join(get_args(Normalisation))}")
         if self.normalise is not None and self.batch is not None:
             raise ValueError("normalise is for training on a graph; the features of a store are those it was made from")
-        if self.members is not None and self.batch is not None:
-            raise ValueError("members is for training on a graph; a model on a store is trained alone")
+        for name in ("members", "labels"):
+            if getattr(self, name) is not None and self.batch is not None:
+                raise ValueError(f"{name} is for training on a graph, not on a store")
         for name, least in {"hidden": 1, "epochs": 1, "patience": 1, "batch": 1, "members": 2}.items():
             number = getattr(self, name)
             if number is None and name in ("batch", "members"):
@@ -93,8 +101,10 @@ class Config:
 
     def make_model(self, features: int, classes: int, nodes: int) -> Model:
         """A fresh model for this many features, classes and nodes."""
-        make = partial(model_class(self.model), features, self.hidden, classes, num_nodes=nodes, **self.arguments)
-        return make() if self.members is None else Ensemble(make() for _ in range(self.members))
+        inputs = features if self.labels is None else features + classes
+        make = partial(model_class(self.model), inputs, self.hidden, classes, num_nodes=nodes, **self.arguments)
+        model = make() if self.members is None else Ensemble(make() for _ in range(self.members))
+        return model if self.labels is None else LabelledModel(model, self.labels, nodes)
 
     def make_scaled_model(self, channels: int, classes: int) -> ScaledGNN:
         """A fresh scaled-up model for this many channels and classes."""
@@ -102,7 +112,7 @@ class Config:
 
     def prepared(self, x: Features) -> Features:
         """The features that the model is trained on and predicts from."""
-        return x if self.normalise is None else row_normalised(x)
+        return x if self.normalise is None else {"rows": row_normalised, "binary": binary}[self.normalise](x)
 
     def make_optimizer(self, model: RoledModule) -> torch.optim.Adam:
         """Adam with a group for each role."""

@@ -22,6 +22,7 @@ from polybasis.data.dataset import NodeDataset
 from polybasis.data.splits import Split
 from polybasis.nn.features import SparseFeatures
 from polybasis.nn.models import Model
+from polybasis.nn.models.labelled import LabelledModel
 from polybasis.nn.models.model import RoledModule
 from polybasis.train.checkpoint import read_checkpoint, write_checkpoint
 from polybasis.train.config import Config
@@ -175,7 +176,11 @@ class GraphTask(Task[Model]):
         self._ahead: tuple[Model, Tensor] | None = None  # scores that the next epoch starts from
 
     def make_model(self, config: Config) -> Model:
-        return config.make_model(self.dataset.num_features, self.dataset.num_classes, self.dataset.graph.num_nodes)
+        nodes = self.dataset.graph.num_nodes
+        model = config.make_model(self.dataset.num_features, self.dataset.num_classes, nodes)
+        if isinstance(model, LabelledModel):
+            model.tell(self.split.train, self.dataset.y)
+        return model
 
     def epoch(self, model: Model, optimizer: torch.optim.Optimizer) -> float:
         nodes = self.split.train

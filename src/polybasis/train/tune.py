@@ -107,6 +107,7 @@ def tune(
     name = f"{model} on {dataset.name}, {search.splits} {search.protocol} splits, {base.epochs} epochs"
     name += "" if base.normalise is None else f", {base.normalise} normalised"
     name += "" if base.members is None else f", {base.members} members"
+    name += "" if base.labels is None else f", labels {base.labels}"
     study = optuna.create_study(
         study_name=name,
         storage=storage,

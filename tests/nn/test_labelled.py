@@ -1,0 +1,118 @@
+"""Classes of training nodes as features: shown to all but those that are learned from."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch.nn.functional import cross_entropy, one_hot
+
+import polybasis as pb
+from polybasis.data.splits import Split, make_split
+from polybasis.graph import Graph
+from polybasis.nn.features import Features, SparseFeatures, as_dense
+from polybasis.nn.models.labelled import LabelledModel
+from polybasis.nn.models.model import Model
+from polybasis.train.config import Config
+from polybasis.train.fitting import fit
+
+DATA = pb.data.csbm(nodes=200, features=40, seed=2)
+SPLIT = make_split(DATA, "per-class", 0)
+WORDS = (DATA.x * (DATA.x > 1)).float()
+CONFIG = Config("optbasisgnn", hidden=8, epochs=20, arguments={"K": 3}, labels=0.6)
+
+
+class Watched(Model):
+    """Keeps what it is given."""
+
+    def forward(self, x: Features, graph: Graph) -> torch.Tensor:
+        self.seen = as_dense(x)
+        return self.seen[:, -self.out_channels :]
+
+
+@pytest.fixture(params=[False, True], ids=["dense", "sparse"])
+def x(request: pytest.FixtureRequest) -> Features:
+    return SparseFeatures(WORDS) if request.param else WORDS
+
+
+def told() -> LabelledModel:
+    model = LabelledModel(Watched(42, 8, 2), 0.6, 200)
+    model.tell(SPLIT.train, DATA.y)
+    return model
+
+
+def test_all_training_nodes_are_shown_in_evaluation_and_no_others(x: Features) -> None:
+    model = told().eval()
+    model(x, DATA.graph)
+    assert torch.equal(model.model.seen[:, :40], WORDS)
+    expected = torch.zeros(200, 2)
+    expected[SPLIT.train] = one_hot(DATA.y[SPLIT.train], 2).float()
+    assert torch.equal(model.model.seen[:, 40:], expected)
+
+
+def test_a_node_that_is_learned_from_is_not_shown(x: Features) -> None:
+    model = told().train()
+    shares = []
+    for _ in range(20):
+        scores = model(x, DATA.graph)
+        assert torch.equal(model.model.seen[:, :40], WORDS)
+        shown = scores[SPLIT.train].any(dim=1)
+        shares.append(float(shown.float().mean()))
+        assert torch.equal(scores[SPLIT.train[shown]], one_hot(DATA.y[SPLIT.train[shown]], 2).float())
+        assert not scores[SPLIT.val].any()
+        assert not scores[SPLIT.test].any()
+        # The loss knows the hidden nodes by their place among the training nodes.
+        other, y = torch.randn(len(SPLIT.train), 2), DATA.y[SPLIT.train]
+        torch.testing.assert_close(model.loss(other, y), cross_entropy(other[~shown], y[~shown]))
+    assert len(set(shares)) > 5
+    assert abs(np.mean(shares) - 0.6) < 0.05
+
+
+def test_somebody_is_always_learned_from() -> None:
+    model = LabelledModel(Watched(42, 8, 2), 1 - 1e-12, 200).train()
+    model.tell(SPLIT.train, DATA.y)
+    model(WORDS, DATA.graph)
+    assert torch.isfinite(model.loss(torch.randn(len(SPLIT.train), 2), DATA.y[SPLIT.train]))
+
+
+@pytest.mark.parametrize("members", [None, 2])
+def test_classes_of_other_nodes_do_not_matter(members: int | None) -> None:
+    config = replace(CONFIG, members=members)
+    y = DATA.y.clone()
+    y[SPLIT.test] = 1 - y[SPLIT.test]
+    lied = pb.data.NodeDataset("csbm", DATA.graph, DATA.x, y)
+    honest, other = fit(config, DATA, SPLIT, 0), fit(config, lied, SPLIT, 0)
+    for name, value in honest.model.state_dict().items():
+        assert torch.equal(value, other.model.state_dict()[name])
+
+
+def test_known_classes_help() -> None:
+    """Where features are noise, classes of neighbours are all there is to learn from."""
+    data = pb.data.csbm(nodes=600, features=20, seed=1)
+    noise = torch.randn(600, 20, generator=torch.Generator().manual_seed(0))
+    data = replace(data, x=noise)
+    split: Split = make_split(data, "per-class", 0)
+    config = replace(CONFIG, epochs=150, lr={"linear": 0.05})
+    without, with_them = (
+        fit(replace(config, labels=labels), data, split, 0).val_score for labels in (None, CONFIG.labels)
+    )
+    assert with_them > without + 0.05
+
+
+def test_only_the_graph_it_was_trained_on(tmp_path: Path) -> None:
+    classifier = pb.NodeClassifier(labels=0.5, K=3, hidden=8, epochs=5).fit(DATA.graph, DATA.x, DATA.y)
+    classifier.save(tmp_path)
+    loaded = pb.NodeClassifier.load(tmp_path)
+    assert np.array_equal(loaded.predict_proba(DATA.graph, DATA.x), classifier.predict_proba())
+    other = pb.data.csbm(nodes=90, features=40)
+    with pytest.raises(ValueError, match="x has 90 nodes; a model with labels serves only the graph .* which has 200"):
+        loaded.predict(other.graph, other.x)
+
+
+def test_repr() -> None:
+    model = CONFIG.make_model(40, 2, 200)
+    assert repr(model) == "LabelledModel(OptBasisGNN(42, 8, 2, K=3), 0.6)"
+    assert model.parameter_groups().keys() == {"linear", "coefficients"}

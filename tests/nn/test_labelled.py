@@ -108,7 +108,7 @@ def test_only_the_graph_it_was_trained_on(tmp_path: Path) -> None:
     loaded = pb.NodeClassifier.load(tmp_path)
     assert np.array_equal(loaded.predict_proba(DATA.graph, DATA.x), classifier.predict_proba())
     other = pb.data.csbm(nodes=90, features=40)
-    with pytest.raises(ValueError, match="x has 90 nodes; a model with labels serves only the graph .* which has 200"):
+    with pytest.raises(ValueError, match="x has 90 nodes; a model with labels serves only the graph"):
         loaded.predict(other.graph, other.x)
 
 

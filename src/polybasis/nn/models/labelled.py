@@ -45,7 +45,8 @@ class LabelledModel(Model):
     def forward(self, x: Features, graph: Graph) -> Tensor:
         if len(x) != len(self.known):
             raise ValueError(
-                f"x has {len(x)} nodes; a model with labels serves only the graph it was trained on, which has {len(self.known)}"
+                f"x has {len(x)} nodes; a model with labels serves only the graph that it was trained on, of "
+                f"{len(self.known)} nodes"
             )
         scores: Tensor = self.model(self._shown(x) if self.training else self._with_known(x), graph)
         return scores

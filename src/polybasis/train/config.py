@@ -21,6 +21,7 @@ from polybasis.nn.models.scaled import ScaledGNN, scaled_hyperparameters
 StopOn = Literal["score", "loss"]
 Settings = Literal["published", "tuned"]
 Normalisation = Literal["rows", "binary"]
+Weighing = Literal["validation"]
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,8 @@ class Config:
         labels: the share of training nodes whose classes are features in a training step, the others being learned
             from; in evaluation all of them are. The model then serves only the graph it was trained on. None: classes
             are no features.
+        weigh: ``validation`` where a class counts in the training loss as often as it is among validation nodes; see
+            :func:`polybasis.train.fitting.validation_weights`. None: all training nodes count the same.
     """
 
     model: str
@@ -64,6 +67,7 @@ class Config:
     normalise: Normalisation | None = None
     members: int | None = None
     labels: float | None = None
+    weigh: Weighing | None = None
 
     def __post_init__(self) -> None:
         known = model_class(self.model).hyperparameters() if self.batch is None else scaled_hyperparameters(self.model)
@@ -85,11 +89,12 @@ class Config:
             share = getattr(self, name)
             if share is not None and not 0 < share < 1:
                 raise ValueError(f"{name} is {share!r}; expected a number between 0 and 1")
-        if self.normalise not in (None, *get_args(Normalisation)):
-            raise ValueError(f"normalise is {self.normalise!r}; expected {' or '.join(get_args(Normalisation))}")
+        for name, choices in {"normalise": get_args(Normalisation), "weigh": get_args(Weighing)}.items():
+            if getattr(self, name) not in (None, *choices):
+                raise ValueError(f"{name} is {getattr(self, name)!r}; expected {' or '.join(choices)}")
         if self.normalise is not None and self.batch is not None:
             raise ValueError("normalise is for training on a graph; the features of a store are those it was made from")
-        for name in ("members", "labels"):
+        for name in ("members", "labels", "weigh"):
             if getattr(self, name) is not None and self.batch is not None:
                 raise ValueError(f"{name} is for training on a graph, not on a store")
         for name, least in {"hidden": 1, "epochs": 1, "patience": 1, "batch": 1, "members": 2}.items():

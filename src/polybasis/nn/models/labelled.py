@@ -51,9 +51,9 @@ class LabelledModel(Model):
         scores: Tensor = self.model(self._shown(x) if self.training else self._with_known(x), graph)
         return scores
 
-    def loss(self, scores: Tensor, y: Tensor) -> Tensor:
+    def loss(self, scores: Tensor, y: Tensor, weight: Tensor | None = None) -> Tensor:
         """The model's own, on the training nodes that were not shown."""
-        return self.model.loss(scores[self._hidden], y[self._hidden])
+        return self.model.loss(scores[self._hidden], y[self._hidden], weight)
 
     def _with_known(self, x: Features) -> Features:
         if self._labelled is None or self._labelled[0] is not x:

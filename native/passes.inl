@@ -191,8 +191,10 @@ template <class T, class I>
 inline void gather_rows(const Csr<T, I>& graph, int width, Rows rows, const T* x, T* y, int64_t y_stride) {
   const bool near = graph.rows * width * int64_t(sizeof(T)) <= near_bytes;
   over_groups<T>(width, [&]<int L, int V>(Width<L>, Width<V>, int c) {
-    // The same for all registers' sizes, so that the same numbers are added in the same order on all of them.
-    constexpr int bytes = L * V * int(sizeof(T)), U = bytes >= 256 ? 1 : bytes > 32 ? 256 / bytes : 8;
+    // By the width of the group and not of a register: AVX2 and AVX-512 add the same numbers in the same order. Plain x86
+    // has not as many registers.
+    constexpr int bytes = POLYBASIS_BYTES == 16 ? 32 * V : L * V * int(sizeof(T));
+    constexpr int U = bytes >= 256 ? 1 : bytes > 32 ? 256 / bytes : 8;
     if (near)
       gather<L, V, U, false>(graph, rows, x + c, width, y + c, y_stride);
     else

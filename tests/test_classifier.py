@@ -79,6 +79,8 @@ def test_refused(tmp_path: Path) -> None:
         classifier.fit(DATA.graph, DATA.x, ["a"] * 150)
     with pytest.raises(ValueError, match="pass both train_mask and val_mask"):
         classifier.fit(DATA.graph, DATA.x, NAMES, train_mask=np.ones(150, bool))
+    with pytest.raises(ValueError, match="train_mask and val_mask have nodes in common"):
+        classifier.fit(DATA.graph, DATA.x, NAMES, np.ones(150, bool), np.ones(150, bool))
     x = torch.ones(150, 4)
     x[3, 1] = torch.nan
     with pytest.raises(ValueError, match=r"X\[3, 1\] is nan"):

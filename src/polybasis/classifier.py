@@ -112,12 +112,17 @@ class NodeClassifier:
         for name, mask in zip(("train_mask", "val_mask"), masks, strict=True):
             if mask.shape != known.shape:
                 raise ValueError(f"{name} has shape {tuple(mask.shape)}; expected ({len(known)},)")
+        if (masks[0] & masks[1] & known).any():
+            raise ValueError("train_mask and val_mask have nodes in common; validation nodes must not be trained on")
         train, val = ((mask & known).nonzero()[:, 0] for mask in masks)
         return Split(train, val, val[:0])
 
     @torch.no_grad()
     def predict_proba(self, graph: Graph | None = None, X: Features | ArrayLike | None = None) -> NDArray[np.float32]:
-        """Probabilities, (N, number of classes), of the graph it was trained on or of another with such features."""
+        """Probabilities, (N, number of classes), of the graph it was trained on or of another with such features.
+
+        With ``labels`` it can only be the graph it was trained on, its nodes in the same order.
+        """
         self._check_fitted()
         if (graph is None) != (X is None):
             raise ValueError("pass both graph and X, or neither")
@@ -148,6 +153,8 @@ class NodeClassifier:
         Args:
             path: the folder.
             notes: anything a reader of the model may want to know, as plain values.
+
+        With ``labels`` the classes of training nodes are among the weights.
         """
         self._check_fitted()
         folder = Path(path)

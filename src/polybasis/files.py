@@ -1,8 +1,9 @@
-"""Writing files so that a kill at any moment leaves the old or the new one."""
+"""Writing files so that a kill at any moment leaves the old or the new one, beside other processes that do the same."""
 
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import os
 import tempfile
@@ -47,15 +48,20 @@ def append_line(path: Path, line: str) -> None:
 
 @contextmanager
 def one_at_a_time(folder: Path) -> Iterator[None]:
-    """Waits until no other process is here with this folder, or, where it is not there, with the nearest above it."""
-    place = next(above for above in (folder.absolute(), *folder.absolute().parents) if above.is_dir())
-    handle = os.open(place, os.O_RDONLY)
+    """Waits until nobody else on this machine is in here with this folder, which need not be there; not to be nested.
+
+    The lock is a file in the system's temporary folder: one that cannot be had is no reason to stop.
+    """
+    name = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:16]
+    handle = None
+    with suppress(OSError):
+        handle = os.open(Path(tempfile.gettempdir()) / f"polybasis-{name}.lock", os.O_RDONLY | os.O_CREAT, 0o666)
+        fcntl.flock(handle, fcntl.LOCK_EX)
     try:
-        with suppress(OSError):  # some network file systems lock no folders
-            fcntl.flock(handle, fcntl.LOCK_EX)
         yield
     finally:
-        os.close(handle)
+        if handle is not None:
+            os.close(handle)
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:

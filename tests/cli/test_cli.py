@@ -86,6 +86,22 @@ def test_structure_alone(tmp_path: Path) -> None:
     assert "trained on structure alone" in wrong.stderr
 
 
+def test_labels_are_those_of_the_nodes_it_was_trained_on(tmp_path: Path) -> None:
+    """The same nodes in another order would be shown one another's classes."""
+    files = own_graph(tmp_path)
+    (tmp_path / "config.toml").write_text('model = "optbasisgnn"\nepochs = 5\nlabels = 0.5\n')
+    flags = [item for name, path in files.items() for item in (f"--{name}", path)]
+    trained = polybasis("train", *flags, "--config", tmp_path / "config.toml", "--out", tmp_path / "model")
+    assert trained.returncode == 0, trained.stderr
+    graph = ["--edges", files["edges"], "--features"]
+    assert polybasis("predict", tmp_path / "model", *graph, files["features"]).returncode == 0
+    header, *rows = files["features"].read_text().splitlines()
+    (tmp_path / "other.csv").write_text("\n".join([header, *reversed(rows)]) + "\n")
+    wrong = polybasis("predict", tmp_path / "model", *graph, tmp_path / "other.csv")
+    assert wrong.returncode != 0
+    assert "was trained on labels: it can serve only the nodes it was trained on, in their order" in wrong.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

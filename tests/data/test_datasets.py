@@ -16,6 +16,7 @@ import torch
 import polybasis as pb
 from polybasis.data import published_files
 from polybasis.data.catalogue import CATALOGUE, data_root, load
+from polybasis.files import one_at_a_time
 from polybasis.nn.features import SparseFeatures, as_dense
 
 PROMISED = [
@@ -74,21 +75,33 @@ def test_a_missing_set_names_file_folder_and_source(name: str, tmp_path: Path) -
     assert str(tmp_path / CATALOGUE[name].folder) in str(raised.value)
 
 
-def test_two_processes_do_not_read_at_the_same_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """PyG writes what it has made of raw files beside them; half of it is no data set."""
+def test_a_set_is_read_by_one_at_a_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """PyG writes what it has made of raw files beside them, and makes their folders; half of it is no data set."""
     inside, most = [0], [0]
 
     def read(root: Path) -> pb.data.NodeDataset:
         inside[0] += 1
         most[0] = max(most[0], inside[0])
+        (root / "webkb" / "texas" / "processed").mkdir(parents=True, exist_ok=True)
         time.sleep(0.05)
         inside[0] -= 1
         return pb.data.csbm(nodes=20, features=2)
 
-    monkeypatch.setitem(CATALOGUE, "csbm", replace(CATALOGUE["csbm"], read=read))
+    monkeypatch.setitem(CATALOGUE, "texas", replace(CATALOGUE["texas"], read=read))
+
+    def start(number: int) -> None:
+        time.sleep(0.02 * number)
+        load("texas", tmp_path / "not there yet")
+
     with ThreadPoolExecutor(4) as pool:  # each opens the folder for itself, as processes do
-        list(pool.map(lambda _: load("csbm", tmp_path / "not there yet"), range(4)))
+        list(pool.map(start, range(4)))
     assert most == [1]
+
+
+def test_a_lock_that_cannot_be_had_is_no_reason_to_stop(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nowhere"))
+    with one_at_a_time(tmp_path):
+        assert list(tmp_path.iterdir()) == []
 
 
 def test_unknown_name() -> None:

@@ -89,7 +89,7 @@ def test_optimal_basis_and_its_gradient(graph: pb.Graph, width: int, dtype: torc
 @pytest.mark.skipif("avx512" not in ISAS, reason="this processor has no AVX-512 to compare AVX2 with")
 @pytest.mark.parametrize("width", WIDTHS)
 def test_registers_of_either_size_give_the_same_bits(graph: pb.Graph, width: int, dtype: torch.dtype) -> None:
-    """Results that were made on one machine come out again on another, digit for digit."""
+    """What was made with one comes out again with the other, digit for digit."""
     K = 5
     x, z_bar = torch.relu(torch.randn(900, width, dtype=dtype)), torch.randn(900, width, dtype=dtype)
     alpha = torch.randn(K + 1, width, dtype=dtype)

@@ -14,10 +14,11 @@ import polybasis as pb
 from polybasis.data.splits import Split, make_split
 from polybasis.graph import Graph
 from polybasis.nn.features import Features, SparseFeatures, as_dense
+from polybasis.nn.interpret import filters_of
 from polybasis.nn.models.labelled import LabelledModel
 from polybasis.nn.models.model import Model
 from polybasis.train.config import Config
-from polybasis.train.fitting import fit
+from polybasis.train.fitting import GraphTask, fit
 
 DATA = pb.data.csbm(nodes=200, features=40, seed=2)
 SPLIT = make_split(DATA, "per-class", 0)
@@ -79,14 +80,52 @@ def test_somebody_is_always_learned_from() -> None:
 
 
 @pytest.mark.parametrize("members", [None, 2])
-def test_classes_of_other_nodes_do_not_matter(members: int | None) -> None:
+def test_classes_of_other_nodes_do_not_matter(members: int | None, x: Features) -> None:
     config = replace(CONFIG, members=members)
-    y = DATA.y.clone()
-    y[SPLIT.test] = 1 - y[SPLIT.test]
-    lied = pb.data.NodeDataset("csbm", DATA.graph, DATA.x, y)
-    honest, other = fit(config, DATA, SPLIT, 0), fit(config, lied, SPLIT, 0)
-    for name, value in honest.model.state_dict().items():
-        assert torch.equal(value, other.model.state_dict()[name])
+    lied = 1 - DATA.y
+    lied[SPLIT.train] = DATA.y[SPLIT.train]
+    scores = []
+    for y in (DATA.y, lied):
+        torch.manual_seed(3)
+        task = GraphTask(replace(DATA, x=x, y=y), SPLIT)
+        model = task.make_model(config)
+        optimizer = config.make_optimizer(model)
+        for _ in range(5):
+            task.epoch(model, optimizer)
+        scores.append(model.eval()(x, DATA.graph))
+    assert torch.equal(*scores)
+
+
+def test_sparse_features_train_the_model_that_dense_ones_do() -> None:
+    config = replace(CONFIG, arguments={"K": 3, "dropout": 0.0, "dropout2": 0.0}, epochs=3)
+    dense, sparse = (fit(config, replace(DATA, x=x), SPLIT, 0).model for x in (WORDS, SparseFeatures(WORDS)))
+    torch.testing.assert_close(sparse(WORDS, DATA.graph), dense(WORDS, DATA.graph), rtol=1e-3, atol=1e-4)
+
+
+def test_what_it_has_to_be_told(x: Features) -> None:
+    model = LabelledModel(Watched(42, 8, 2), 0.6, 200)
+    with pytest.raises(ValueError, match="has not been told any classes"):
+        model.train()(x, DATA.graph)
+    with pytest.raises(ValueError, match="in ascending order"):
+        model.tell(SPLIT.train.flip(0), DATA.y)
+    with pytest.raises(ValueError, match="classes that are known"):
+        model.tell(SPLIT.train, DATA.y - 1)
+
+
+def test_other_classes_and_other_features_are_seen(x: Features) -> None:
+    """What is kept of sparse features from call to call is let go of when the classes change."""
+    model, other = told().eval(), told().eval()
+    model(x, DATA.graph)
+    other.tell(SPLIT.val, DATA.y)
+    model.load_state_dict(other.state_dict())
+    model(x, DATA.graph)
+    assert model.model.seen[SPLIT.val, 40:].sum() == len(SPLIT.val)
+    assert not model.model.seen[SPLIT.train, 40:].any()
+    WORDS_TOO = WORDS.clone()
+    model(WORDS_TOO, DATA.graph)
+    WORDS_TOO[0, 0] = 9
+    model(WORDS_TOO, DATA.graph)
+    assert model.model.seen[0, 0] == 9
 
 
 def test_known_classes_help() -> None:
@@ -107,6 +146,8 @@ def test_only_the_graph_it_was_trained_on(tmp_path: Path) -> None:
     classifier.save(tmp_path)
     loaded = pb.NodeClassifier.load(tmp_path)
     assert np.array_equal(loaded.predict_proba(DATA.graph, DATA.x), classifier.predict_proba())
+    with pytest.raises(ValueError, match="the model has 2 members"):
+        filters_of(replace(CONFIG, members=2).make_model(40, 2, 200), DATA.x, DATA.graph)
     other = pb.data.csbm(nodes=90, features=40)
     with pytest.raises(ValueError, match="x has 90 nodes; a model with labels serves only the graph"):
         loaded.predict(other.graph, other.x)

@@ -74,6 +74,7 @@ def test_published_settings_are_all_valid_and_rare_ones_absent() -> None:
         ('model = "mlp"\nmembers = 1', "members is 1; expected a whole number, 2 or more"),
         ('model = "optbasisgnn"\nbatch = 10\nlabels = 0.5', "labels is for training on a graph"),
         ('model = "mlp"\nlabels = 1', "labels is 1; expected a number between 0 and 1"),
+        ('model = "link"\nlabels = 0.5', "labels are features, and link looks at none"),
         ('model = "mlp"\nweigh = "test"', "weigh is 'test'; expected validation"),
         ("model = ", "Invalid value"),
     ],
@@ -236,17 +237,18 @@ def test_weighing_moves_predictions_towards_classes_that_are_validated() -> None
     few = SPLIT.val[DATA.y[SPLIT.val] == 1][:3]
     split = SPLIT._replace(val=torch.cat([SPLIT.val[DATA.y[SPLIT.val] == 0], few]).sort().values)
     data = replace(DATA, x=0.1 * DATA.x)
-    rare = []
-    for weigh in (None, "validation"):
-        config = replace(quick("mlp", epochs=30), weigh=weigh, stop_on="loss")
-        task = GraphTask(data, split, weigh)
-        torch.manual_seed(0)
-        model = task.make_model(config)
-        optimizer = config.make_optimizer(model)
-        for _ in range(30):
-            task.epoch(model, optimizer)
-        rare.append(float((model.eval()(data.x, data.graph).argmax(1) == 1).float().mean()))
-    assert rare[1] < rare[0] - 0.2
+    config = replace(quick("mlp", epochs=30), stop_on="loss")
+    plain, weighed = (
+        fit(replace(config, weigh=weigh), data, split, 0).model(data.x, data.graph).argmax(1).float().mean()
+        for weigh in (None, "validation")
+    )
+    assert weighed < plain - 0.2
+
+
+def test_every_setting_tells_runs_apart() -> None:
+    others = [{"labels": 0.5}, {"labels": 0.6}, {"weigh": "validation"}, {"members": 2}, {"normalise": "binary"}, {}]
+    keys = {Run(replace(quick(), **other), "csbm", "per-class", 0, 0).key() for other in others}
+    assert len(keys) == len(others)
 
 
 def test_a_checkpoint_of_another_training_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -144,7 +144,8 @@ def _train_own(
     checkpoint = out.parent / f".{out.name}.checkpoint.safetensors"
     with training_bar(config.model) as report:
         classifier.fit(own.graph, own.x, own.labels, report=report, checkpoint=checkpoint)
-    classifier.save(out, notes={"nodes": None if own.has_features else own.nodes})
+    only_these = not own.has_features or config.labels is not None
+    classifier.save(out, notes={"nodes": own.nodes if only_these else None, "features": own.has_features})
     said = {"val_score": classifier.val_score_, "epochs": classifier.epochs_, "nodes": len(own.nodes)}
     if as_json:
         typer.echo(json.dumps({"model": str(out), **said}))
@@ -160,10 +161,12 @@ def trained_model(model: Path, edges: Path, features: Path | None) -> tuple[Node
     classifier = NodeClassifier.load(model)
     own = read_own_graph(edges, features)
     expected = classifier.notes_.get("nodes")
-    if expected is not None and (own.has_features or own.nodes != expected):
-        raise ValueError(f"{model} was trained on structure alone: it can serve only the nodes it was trained on")
-    if expected is None and not own.has_features:
+    with_features = classifier.notes_.get("features", expected is None)
+    if with_features and not own.has_features:
         raise ValueError(f"{model} was trained with {classifier.num_features_} features: pass --features")
+    if expected is not None and (own.nodes != expected or own.has_features != with_features):
+        by = "labels" if with_features else "structure alone"
+        raise ValueError(f"{model} was trained on {by}: it can serve only the nodes it was trained on, in their order")
     return classifier, own
 
 

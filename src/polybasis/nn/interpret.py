@@ -60,8 +60,9 @@ def filters_of(model: torch.nn.Module, x: Features, graph: Graph, points: int = 
         ValueError: where the model has no polynomial filter, or several.
     """
     layers = [module for module in model.modules() if isinstance(module, FilterLayer)]
-    if isinstance(model, Ensemble):
-        raise ValueError(f"the model has {len(model.members)} members, each with filters of its own; take one of them")
+    for module in model.modules():
+        if isinstance(module, Ensemble):
+            raise ValueError(f"the model has {len(module.members)} members, each with filters of its own")
     if len(layers) != 1:
         raise ValueError(f"{type(model).__name__} has {len(layers)} polynomial filters; expected a model with one")
     layer, caught = layers[0], []

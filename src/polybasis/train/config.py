@@ -46,9 +46,9 @@ class Config:
             ``binary`` where each that is not 0 counts as 1. None: features are taken as the data set has them.
         members: copies of the model that start from different weights, are trained at the same time and classify by
             their mean probability. None: one model alone.
-        labels: the share of training nodes whose classes are features in a training step, the others being learned
-            from; in evaluation all of them are. The model then serves only the graph it was trained on. None: classes
-            are no features.
+        labels: the probability that a training node's class is a feature of it in a training step; the other training
+            nodes are learned from. In evaluation all of their classes are features. The model then serves only the
+            graph it was trained on. None: classes are no features.
         weigh: ``validation`` where a class counts in the training loss as often as it is among validation nodes; see
             :func:`polybasis.train.fitting.validation_weights`. None: all training nodes count the same.
     """
@@ -97,6 +97,8 @@ class Config:
         for name in ("members", "labels", "weigh"):
             if getattr(self, name) is not None and self.batch is not None:
                 raise ValueError(f"{name} is for training on a graph, not on a store")
+        if self.labels is not None and self.model == "link":
+            raise ValueError("labels are features, and link looks at none")
         for name, least in {"hidden": 1, "epochs": 1, "patience": 1, "batch": 1, "members": 2}.items():
             number = getattr(self, name)
             if number is None and name in ("batch", "members"):

@@ -25,7 +25,7 @@ from polybasis.nn.models import Model
 from polybasis.nn.models.labelled import LabelledModel
 from polybasis.nn.models.model import RoledModule
 from polybasis.train.checkpoint import read_checkpoint, write_checkpoint
-from polybasis.train.config import Config, Weighing
+from polybasis.train.config import Config
 from polybasis.train.metrics import score
 
 CHECKPOINT_SECONDS = 20.0
@@ -171,26 +171,22 @@ def validation_weights(dataset: NodeDataset, split: Split) -> Tensor:
     .. math:: w_c = \frac{n^\mathrm{val}_c + 1}{n^\mathrm{train}_c}
 
     Splits that give every class as many training nodes leave few of a small class to be tested, or none; a model
-    trained on them expects it as often as all others. The 1 is for classes that are rare there, not impossible.
+    trained on them expects it as often as all others. The 1 is for classes that are rare there, not impossible. What
+    a class without training nodes would count does not matter.
     """
     train, val = (torch.bincount(dataset.y[nodes], minlength=dataset.num_classes) for nodes in split[:2])
     return (val + 1) / train.clamp(min=1)
 
 
 class GraphTask(Task[Model]):
-    """Nodes of a graph in memory, all of them at once.
+    """Nodes of a graph in memory, all of them at once."""
 
-    Args:
-        dataset, split: the nodes.
-        weigh: as of :class:`Config`.
-    """
-
-    def __init__(self, dataset: NodeDataset, split: Split, weigh: Weighing | None = None) -> None:
+    def __init__(self, dataset: NodeDataset, split: Split) -> None:
         for name, nodes in zip(("training", "validation"), split, strict=False):
             if len(nodes) == 0:
                 raise ValueError(f"{dataset.name} has no {name} nodes in this split; label more nodes")
         self.name, self.dataset, self.split = dataset.name, dataset, split
-        self.weight = None if weigh is None else validation_weights(dataset, split)
+        self._weight: Tensor | None = None  # of each class in the loss
         self._ahead: tuple[Model, Tensor] | None = None  # scores that the next epoch starts from
 
     def make_model(self, config: Config) -> Model:
@@ -198,6 +194,7 @@ class GraphTask(Task[Model]):
         model = config.make_model(self.dataset.num_features, self.dataset.num_classes, nodes)
         if isinstance(model, LabelledModel):
             model.tell(self.split.train, self.dataset.y)
+        self._weight = None if config.weigh is None else validation_weights(self.dataset, self.split)
         return model
 
     def epoch(self, model: Model, optimizer: torch.optim.Optimizer) -> float:
@@ -207,7 +204,7 @@ class GraphTask(Task[Model]):
         ahead, self._ahead = self._ahead, None
         known = ahead[1] if ahead is not None and ahead[0] is model else None
         logits = model(self.dataset.x, self.dataset.graph) if known is None else known
-        loss = model.loss(logits[nodes], self.dataset.y[nodes], self.weight)
+        loss = model.loss(logits[nodes], self.dataset.y[nodes], self._weight)
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         return float(loss.detach())
@@ -238,8 +235,7 @@ def fit(
     checkpoint: Path | None = None,
 ) -> Fit[Model]:
     """Trains a fresh model on a graph in memory; see :func:`fit_task`. Test nodes are not looked at."""
-    task = GraphTask(dataset, split, config.weigh)
-    return fit_task(config, task, seed, report=report, checkpoint=checkpoint)
+    return fit_task(config, GraphTask(dataset, split), seed, report=report, checkpoint=checkpoint)
 
 
 @torch.no_grad()

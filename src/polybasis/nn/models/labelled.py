@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
@@ -14,9 +16,9 @@ from polybasis.nn.models.model import Model, Role
 class LabelledModel(Model):
     r"""A model with one more feature for each class: 1 for a training node of that class, 0 for all other nodes.
 
-    In evaluation every training node's class is shown. In training a node that sees its own class would learn nothing
-    else, so in each step some training nodes are shown, and the others are learned from (masked label prediction, Shi
-    et al., 2021).
+    In evaluation every training node's class is shown, so that scores of training nodes say nothing. In training a node
+    that sees its own class would learn nothing else, so in each step some training nodes are shown, and the others are
+    learned from (masked label prediction, Shi et al., 2021). The classes are part of the model's state.
 
     Args:
         model: takes the features and, behind them, one for each class.
@@ -31,10 +33,18 @@ class LabelledModel(Model):
         super().__init__(features, model.hidden_channels, model.out_channels, num_nodes)
         self.model, self.share = model, share
         self.register_buffer("known", torch.full((num_nodes,), -1))
-        self._labelled: tuple[Features, Features] | None = None  # features, and those with all that is known
+        self._labelled: tuple[SparseFeatures, Features] | None = None  # features, and those with all that is known
+        self._hidden = torch.zeros(0, dtype=torch.bool)  # of the training nodes, those that are learned from
 
     def tell(self, nodes: Tensor, y: Tensor) -> None:
-        """Takes the classes of the training nodes, in ascending order, from those of all nodes."""
+        """Takes the classes of the training nodes from those of all nodes.
+
+        Args:
+            nodes: in ascending order, as in a :class:`~polybasis.data.splits.Split`.
+            y: (num_nodes,), known for these nodes.
+        """
+        if not (nodes.diff() > 0).all() or not (y[nodes] >= 0).all():
+            raise ValueError("training nodes have to be in ascending order, with classes that are known")
         self.known.fill_(-1)
         self.known[nodes] = y[nodes]
         self._labelled = None
@@ -55,19 +65,27 @@ class LabelledModel(Model):
         """The model's own, on the training nodes that were not shown."""
         return self.model.loss(scores[self._hidden], y[self._hidden], weight)
 
+    def _load_from_state_dict(self, *state: Any) -> None:
+        super()._load_from_state_dict(*state)
+        self._labelled = None
+
     def _with_known(self, x: Features) -> Features:
+        classes = one_hot(self.known + 1, self.out_channels + 1)[:, 1:].float()
+        if not isinstance(x, SparseFeatures):
+            return beside(x, classes)
         if self._labelled is None or self._labelled[0] is not x:
-            self._labelled = x, beside(x, one_hot(self.known + 1, self.out_channels + 1)[:, 1:].float())
+            self._labelled = x, beside(x, classes)
         return self._labelled[1]
 
     def _shown(self, x: Features) -> Features:
         nodes = (self.known >= 0).nonzero()[:, 0]
+        if len(nodes) == 0:
+            raise ValueError("the model has not been told any classes; call tell first")
         self._hidden = torch.rand(len(nodes)) >= self.share
         if not self._hidden.any():
             self._hidden.fill_(True)
         labelled = self._with_known(x)
         if not isinstance(labelled, SparseFeatures):
-            labelled = labelled.clone()
             labelled[nodes[self._hidden], self.in_channels :] = 0
             return labelled
         ends = labelled.row_lengths().cumsum(0) - 1  # a node's class is the last of its features

@@ -39,7 +39,7 @@ class NodeClassifier:
         seed: of everything random.
         config: a whole configuration in place of a name, with learning rates and all.
         **arguments: the model's own hyperparameters, such as ``K`` and ``dropout``; and ``epochs``, ``patience``,
-            ``members``, ``labels``, ``weigh`` as of :class:`polybasis.train.Config`.
+            ``members``, ``labels`` as of :class:`polybasis.train.Config`.
 
     After :meth:`fit`: ``model_``, ``classes_`` (sorted), ``val_score_``, ``epochs_``.
 
@@ -61,7 +61,7 @@ class NodeClassifier:
     ) -> None:
         if config is None:
             config = default_config(SHORT_NAMES.get(model, model))
-            of_training = ("epochs", "patience", "members", "labels", "weigh")
+            of_training = ("epochs", "patience", "members", "labels")
             training = {name: arguments.pop(name) for name in of_training if name in arguments}
             config = replace(config, hidden=hidden, arguments=arguments, **training)
         self.config = config

@@ -12,17 +12,16 @@ import pytest
 import torch
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
-from torch.nn.functional import cross_entropy
 
 import polybasis as pb
-from polybasis.data.splits import Split, make_split
+from polybasis.data.splits import make_split
 from polybasis.files import append_line
 from polybasis.nn.interpret import filters_of
 from polybasis.nn.models import OptBasisGNN
 from polybasis.nn.models.ensemble import Ensemble
 from polybasis.train.checkpoint import read_checkpoint, write_checkpoint
 from polybasis.train.config import Config, default_config, stored_config
-from polybasis.train.fitting import GraphTask, Progress, fit, validation_weights
+from polybasis.train.fitting import GraphTask, Progress, fit
 from polybasis.train.metrics import score
 from polybasis.train.runs import Run, read_results, run_splits, summary
 from polybasis.train.tune import Search, tune
@@ -75,7 +74,6 @@ def test_published_settings_are_all_valid_and_rare_ones_absent() -> None:
         ('model = "optbasisgnn"\nbatch = 10\nlabels = 0.5', "labels is for training on a graph"),
         ('model = "mlp"\nlabels = 1', "labels is 1; expected a number between 0 and 1"),
         ('model = "link"\nlabels = 0.5', "labels are features, and link looks at none"),
-        ('model = "mlp"\nweigh = "test"', "weigh is 'test'; expected validation"),
         ("model = ", "Invalid value"),
     ],
 )
@@ -216,42 +214,8 @@ def test_members_learn_alone_and_classify_together() -> None:
         assert not torch.allclose(member(DATA.x, DATA.graph), before)
 
 
-def test_classes_count_as_often_as_they_are_validated() -> None:
-    """With weights, the loss of training nodes is that of nodes drawn as the validation nodes are."""
-    y = torch.tensor([0] * 60 + [1] * 40 + [2] * 20)
-    data = pb.data.NodeDataset("three", pb.Graph.from_edge_index(torch.zeros(2, 0).long(), 120), torch.eye(120), y)
-    split = Split(torch.tensor([*range(15), *range(60, 75), *range(100, 120)]), torch.arange(15, 74), torch.arange(0))
-    weight = validation_weights(data, split)
-    torch.testing.assert_close(weight, torch.tensor([46 / 15, 15 / 15, 1 / 20]))
-    scores = torch.randn(50, 3)
-    of_class = [cross_entropy(scores[y[split.train] == c], y[split.train][y[split.train] == c]) for c in range(3)]
-    expected = sum(share * loss for share, loss in zip((46, 15, 1), of_class, strict=True)) / 62
-    torch.testing.assert_close(pb.nn.OptBasisGNN(120, 8, 3).loss(scores, y[split.train], weight), expected)
-    together = replace(quick(), members=2).make_model(120, 3, 120)
-    both = together.loss(torch.stack([scores, 2 * scores], dim=2), y[split.train], weight)
-    torch.testing.assert_close(both, expected + pb.nn.OptBasisGNN(120, 8, 3).loss(2 * scores, y[split.train], weight))
-
-
-def test_weighing_moves_predictions_towards_classes_that_are_validated() -> None:
-    """Features say little: a class that is rare among validation nodes is predicted rarely, if that is known."""
-    few = SPLIT.val[DATA.y[SPLIT.val] == 1][:3]
-    split = SPLIT._replace(val=torch.cat([SPLIT.val[DATA.y[SPLIT.val] == 0], few]).sort().values)
-    data = replace(DATA, x=0.1 * DATA.x)
-    rare = []
-    for weigh in (None, "validation"):
-        config = replace(quick("mlp"), weigh=weigh)
-        task = GraphTask(data, split)
-        torch.manual_seed(0)
-        model = task.make_model(config)
-        optimizer = config.make_optimizer(model)
-        for _ in range(30):
-            task.epoch(model, optimizer)
-        rare.append(float(model.eval()(data.x, data.graph).argmax(1).float().mean()))
-    assert rare[1] < rare[0] - 0.2
-
-
 def test_every_setting_tells_runs_apart() -> None:
-    others = [{"labels": 0.5}, {"labels": 0.6}, {"weigh": "validation"}, {"members": 2}, {"normalise": "binary"}, {}]
+    others = [{"labels": 0.5}, {"labels": 0.6}, {"members": 2}, {"normalise": "binary"}, {}]
     keys = {Run(replace(quick(), **other), "csbm", "per-class", 0, 0).key() for other in others}
     assert len(keys) == len(others)
 

@@ -21,7 +21,6 @@ from polybasis.nn.models.scaled import ScaledGNN, scaled_hyperparameters
 StopOn = Literal["score", "loss"]
 Settings = Literal["published", "tuned"]
 Normalisation = Literal["rows", "binary"]
-Weighing = Literal["validation"]
 
 
 @dataclass(frozen=True)
@@ -49,8 +48,6 @@ class Config:
         labels: the probability that a training node's class is a feature of it in a training step; the other training
             nodes are learned from. In evaluation all of their classes are features. The model then serves only the
             graph it was trained on. None: classes are no features.
-        weigh: ``validation`` where a class counts in the training loss as often as it is among validation nodes; see
-            :func:`polybasis.train.fitting.validation_weights`. None: all training nodes count the same.
     """
 
     model: str
@@ -67,7 +64,6 @@ class Config:
     normalise: Normalisation | None = None
     members: int | None = None
     labels: float | None = None
-    weigh: Weighing | None = None
 
     def __post_init__(self) -> None:
         known = model_class(self.model).hyperparameters() if self.batch is None else scaled_hyperparameters(self.model)
@@ -89,12 +85,11 @@ class Config:
             share = getattr(self, name)
             if share is not None and not 0 < share < 1:
                 raise ValueError(f"{name} is {share!r}; expected a number between 0 and 1")
-        for name, choices in {"normalise": get_args(Normalisation), "weigh": get_args(Weighing)}.items():
-            if getattr(self, name) not in (None, *choices):
-                raise ValueError(f"{name} is {getattr(self, name)!r}; expected {' or '.join(choices)}")
+        if self.normalise not in (None, *get_args(Normalisation)):
+            raise ValueError(f"normalise is {self.normalise!r}; expected {' or '.join(get_args(Normalisation))}")
         if self.normalise is not None and self.batch is not None:
             raise ValueError("normalise is for training on a graph; the features of a store are those it was made from")
-        for name in ("members", "labels", "weigh"):
+        for name in ("members", "labels"):
             if getattr(self, name) is not None and self.batch is not None:
                 raise ValueError(f"{name} is for training on a graph, not on a store")
         if self.labels is not None and self.model == "link":

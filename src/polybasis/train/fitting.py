@@ -165,19 +165,6 @@ def fit_task(
     return Fit(model, best_score, epoch + 1, before + time.monotonic() - start)
 
 
-def validation_weights(dataset: NodeDataset, split: Split) -> Tensor:
-    r"""What a training node of each class counts for it to count as often as it is found among validation nodes.
-
-    .. math:: w_c = \frac{n^\mathrm{val}_c + 1}{n^\mathrm{train}_c}
-
-    Splits that give every class as many training nodes leave few of a small class to be tested, or none; a model
-    trained on them expects it as often as all others. The 1 is for classes that are rare there, not impossible. What
-    a class without training nodes would count does not matter.
-    """
-    train, val = (torch.bincount(dataset.y[nodes], minlength=dataset.num_classes) for nodes in split[:2])
-    return (val + 1) / train.clamp(min=1)
-
-
 class GraphTask(Task[Model]):
     """Nodes of a graph in memory, all of them at once."""
 
@@ -186,7 +173,6 @@ class GraphTask(Task[Model]):
             if len(nodes) == 0:
                 raise ValueError(f"{dataset.name} has no {name} nodes in this split; label more nodes")
         self.name, self.dataset, self.split = dataset.name, dataset, split
-        self._weight: Tensor | None = None  # of each class in the loss
         self._ahead: tuple[Model, Tensor] | None = None  # scores that the next epoch starts from
 
     def make_model(self, config: Config) -> Model:
@@ -194,7 +180,6 @@ class GraphTask(Task[Model]):
         model = config.make_model(self.dataset.num_features, self.dataset.num_classes, nodes)
         if isinstance(model, LabelledModel):
             model.tell(self.split.train, self.dataset.y)
-        self._weight = None if config.weigh is None else validation_weights(self.dataset, self.split)
         return model
 
     def epoch(self, model: Model, optimizer: torch.optim.Optimizer) -> float:
@@ -204,7 +189,7 @@ class GraphTask(Task[Model]):
         ahead, self._ahead = self._ahead, None
         known = ahead[1] if ahead is not None and ahead[0] is model else None
         logits = model(self.dataset.x, self.dataset.graph) if known is None else known
-        loss = model.loss(logits[nodes], self.dataset.y[nodes], self._weight)
+        loss = model.loss(logits[nodes], self.dataset.y[nodes])
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         return float(loss.detach())

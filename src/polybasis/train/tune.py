@@ -108,7 +108,6 @@ def tune(
     name += "" if base.normalise is None else f", {base.normalise} normalised"
     name += "" if base.members is None else f", {base.members} members"
     name += "" if base.labels is None else f", labels {base.labels}"
-    name += "" if base.weigh is None else f", weighed by {base.weigh}"
     study = optuna.create_study(
         study_name=name,
         storage=storage,

@@ -42,10 +42,10 @@ class Ensemble(Model):
         scores = torch.stack([member(x, graph) for member in self.members], dim=2)
         return scores if self.training else scores.log_softmax(dim=1).logsumexp(dim=2) - log(len(self.members))
 
-    def loss(self, scores: Tensor, y: Tensor, weight: Tensor | None = None) -> Tensor:
+    def loss(self, scores: Tensor, y: Tensor) -> Tensor:
         """The sum of the members' own losses."""
         members = scores.shape[2]
-        return members * cross_entropy(scores, y[:, None].expand(-1, members), weight)
+        return members * cross_entropy(scores, y[:, None].expand(-1, members))
 
     def __repr__(self) -> str:
         return f"Ensemble({len(self.members)} x {self.members[0]!r})"

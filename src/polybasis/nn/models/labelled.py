@@ -61,9 +61,9 @@ class LabelledModel(Model):
         scores: Tensor = self.model(self._shown(x) if self.training else self._with_known(x), graph)
         return scores
 
-    def loss(self, scores: Tensor, y: Tensor, weight: Tensor | None = None) -> Tensor:
+    def loss(self, scores: Tensor, y: Tensor) -> Tensor:
         """The model's own, on the training nodes that were not shown."""
-        return self.model.loss(scores[self._hidden], y[self._hidden], weight)
+        return self.model.loss(scores[self._hidden], y[self._hidden])
 
     def _load_from_state_dict(self, *state: Any) -> None:
         super()._load_from_state_dict(*state)

@@ -75,15 +75,9 @@ class Model(RoledModule, ABC):
     def forward(self, x: Features, graph: Graph) -> Tensor:
         """Scores of shape (N, out_channels)."""
 
-    def loss(self, scores: Tensor, y: Tensor, weight: Tensor | None = None) -> Tensor:
-        """What training lowers, from what ``forward`` gives for some nodes in training mode, and their classes.
-
-        Args:
-            scores: of the training nodes.
-            y: their classes.
-            weight: what a node of each class counts; all the same unless given.
-        """
-        return cross_entropy(scores, y, weight)
+    def loss(self, scores: Tensor, y: Tensor) -> Tensor:
+        """What training lowers, from what ``forward`` gives for some nodes in training mode, and their classes."""
+        return cross_entropy(scores, y)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.in_channels}, {self.hidden_channels}, {self.out_channels})"

@@ -121,10 +121,10 @@ def test_other_classes_and_other_features_are_seen(x: Features) -> None:
     model(x, DATA.graph)
     assert model.model.seen[SPLIT.val, 40:].sum() == len(SPLIT.val)
     assert not model.model.seen[SPLIT.train, 40:].any()
-    WORDS_TOO = WORDS.clone()
-    model(WORDS_TOO, DATA.graph)
-    WORDS_TOO[0, 0] = 9
-    model(WORDS_TOO, DATA.graph)
+    words = WORDS.clone()
+    model(words, DATA.graph)
+    words[0, 0] = 9
+    model(words, DATA.graph)
     assert model.model.seen[0, 0] == 9
 
 

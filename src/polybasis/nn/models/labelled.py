@@ -70,12 +70,12 @@ class LabelledModel(Model):
         self._labelled = None
 
     def _with_known(self, x: Features) -> Features:
-        classes = one_hot(self.known + 1, self.out_channels + 1)[:, 1:].float()
-        if not isinstance(x, SparseFeatures):
-            return beside(x, classes)
-        if self._labelled is None or self._labelled[0] is not x:
-            self._labelled = x, beside(x, classes)
-        return self._labelled[1]
+        if self._labelled is not None and self._labelled[0] is x:
+            return self._labelled[1]
+        labelled = beside(x, one_hot(self.known + 1, self.out_channels + 1)[:, 1:].float())
+        if isinstance(x, SparseFeatures):  # whose values do not change
+            self._labelled = x, labelled
+        return labelled
 
     def _shown(self, x: Features) -> Features:
         nodes = (self.known >= 0).nonzero()[:, 0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 from dataclasses import replace
@@ -13,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import torch.distributed as dist
 from safetensors.torch import load_file
 
 import polybasis as pb
@@ -25,7 +27,7 @@ from polybasis.store.batches import Batches
 from polybasis.train.config import Config
 from polybasis.train.fitting import Progress
 from polybasis.train.store_training import default_scaled_config, train_on_store
-from polybasis.train.team import Team
+from polybasis.train.team import Team, joined_team
 
 if native.kernels() is None:
     pytest.skip("polybasis was built without its native kernels", allow_module_level=True)
@@ -237,6 +239,19 @@ def test_two_processes_train_the_same_model(store: BasisStore, tmp_path: Path) -
         assert [json.loads(line)["processes"] for line in lines] == [processes]
     for name, value in weights[0].items():
         torch.testing.assert_close(value, weights[1][name], rtol=1e-3, atol=1e-4)
+
+
+def test_a_team_parts_when_its_work_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that exits while connected is aborted now and then, though its work is done."""
+    with socket.create_server(("localhost", 0)) as free:
+        port = free.getsockname()[1]
+    given = {"TORCHELASTIC_RUN_ID": "x", "RANK": 0, "WORLD_SIZE": 1, "MASTER_ADDR": "localhost", "MASTER_PORT": port}
+    for name, value in given.items():
+        monkeypatch.setenv(name, str(value))
+    with joined_team() as team:
+        assert team == Team(0, 1)
+        assert dist.is_initialized()
+    assert not dist.is_initialized()
 
 
 def test_shares_cover_a_batch() -> None:

@@ -25,7 +25,7 @@ from polybasis.store.basis_store import BasisStore, open_store
 from polybasis.train.config import Config, default_config, stored_config
 from polybasis.train.runs import Run, run_splits, summarised
 from polybasis.train.store_training import scaled_config, train_on_store
-from polybasis.train.team import join_team
+from polybasis.train.team import joined_team
 from polybasis.train.tune import Search, search_named
 from polybasis.train.tune import tune as search
 
@@ -118,8 +118,7 @@ def _train_store(
 ) -> None:
     if out is not None and splits > 1:
         raise ValueError("--out keeps one model: leave it out, or train on one split")
-    team = join_team()
-    with training_bar(f"{config.model} on {store.path}" if team.rank == 0 else None) as report:
+    with joined_team() as team, training_bar(f"{config.model} on {store.path}" if team.rank == 0 else None) as report:
         found = train_on_store(
             config, store, protocol=protocol, splits=splits, results=results, seed=seed, team=team,
             out=out, report=report, finished=say_result if team.rank == 0 else None,

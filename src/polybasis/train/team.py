@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -52,13 +53,19 @@ class Team:
             raise ValueError(f"the processes do not have the same {what}: let them see the same results folder")
 
 
-def join_team() -> Team:
-    """The processes that torchrun has started, connected; this one alone without it."""
+@contextmanager
+def joined_team() -> Iterator[Team]:
+    """The processes that torchrun has started, connected while they work; this one alone without it.
+
+    They part in order when the work is done, since a process that exits while it is still connected may be aborted. After an
+    error they do not: the others may be waiting for a sum that never comes, and torchrun ends them.
+    """
     if not dist.is_available() or not dist.is_torchelastic_launched():
-        return Team()
-    if not dist.is_initialized():
-        dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
-    return Team(dist.get_rank(), dist.get_world_size())
+        yield Team()
+        return
+    dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+    yield Team(dist.get_rank(), dist.get_world_size())
+    dist.destroy_process_group()
 
 
 def own_device() -> torch.device:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tomllib
 from dataclasses import asdict, dataclass, field, fields, replace
-from functools import partial
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -43,8 +42,8 @@ class Config:
             mean in place of the weights themselves. None: no mean.
         normalise: ``rows`` where every node's features are divided by their sum, if above 1, as many authors do;
             ``binary`` where each that is not 0 counts as 1. None: features are taken as the data set has them.
-        members: copies of the model that start from different weights, are trained at the same time and classify by
-            their mean probability. None: one model alone.
+        members: copies of the model that start from different weights, are trained one after another, each to its own
+            best epoch, and classify by their mean probability. None: one model alone.
         labels: the probability that a training node's class is a feature of it in a training step; the other training
             nodes are learned from. In evaluation all of their classes are features. The model then serves only the
             graph it was trained on. None: classes are no features.
@@ -103,9 +102,11 @@ class Config:
 
     def make_model(self, features: int, classes: int, nodes: int) -> Model:
         """A fresh model for this many features, classes and nodes."""
+        if self.members is not None:
+            alone = replace(self, members=None)
+            return Ensemble(alone.make_model(features, classes, nodes) for _ in range(self.members))
         inputs = features if self.labels is None else features + classes
-        make = partial(model_class(self.model), inputs, self.hidden, classes, num_nodes=nodes, **self.arguments)
-        model = make() if self.members is None else Ensemble(make() for _ in range(self.members))
+        model = model_class(self.model)(inputs, self.hidden, classes, num_nodes=nodes, **self.arguments)
         return model if self.labels is None else LabelledModel(model, self.labels, nodes)
 
     def make_scaled_model(self, channels: int, classes: int) -> ScaledGNN:

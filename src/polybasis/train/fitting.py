@@ -7,7 +7,7 @@ import json
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Generic, TypeVar, cast
 
@@ -22,6 +22,7 @@ from polybasis.data.dataset import NodeDataset
 from polybasis.data.splits import Split
 from polybasis.nn.features import SparseFeatures
 from polybasis.nn.models import Model
+from polybasis.nn.models.ensemble import Ensemble
 from polybasis.nn.models.labelled import LabelledModel
 from polybasis.nn.models.model import RoledModule
 from polybasis.train.checkpoint import read_checkpoint, write_checkpoint
@@ -29,6 +30,7 @@ from polybasis.train.config import Config
 from polybasis.train.metrics import score
 
 CHECKPOINT_SECONDS = 20.0
+SEEDS = 1_000_000  # between two members, farther apart than splits
 M = TypeVar("M", bound=RoledModule)
 
 
@@ -103,7 +105,13 @@ class Fit(Generic[M]):
 
 
 def fit_task(
-    config: Config, task: Task[M], seed: int, *, report: Report | None = None, checkpoint: Path | None = None
+    config: Config,
+    task: Task[M],
+    seed: int,
+    *,
+    report: Report | None = None,
+    checkpoint: Path | None = None,
+    keep: bool = False,
 ) -> Fit[M]:
     """Trains a fresh model.
 
@@ -114,6 +122,7 @@ def fit_task(
         report: called after every epoch; may raise to end the training.
         checkpoint: a file for the state of the training, written every now and then. Where it is there already,
             training goes on from it, on a CPU to the same weights as without interruption; it is removed at the end.
+        keep: leave it at the end, for a training of which this is a part.
     """
     torch.manual_seed(seed)
     model = task.make_model(config)
@@ -133,7 +142,19 @@ def fit_task(
     task.agree(first)
     start = written = time.monotonic()
     epoch = first - 1
-    for epoch in range(first, config.epochs):
+
+    def write(file: Path) -> None:
+        numbers = {
+            "epoch": epoch,
+            "seconds": before + time.monotonic() - start,
+            "best_rank": best_rank,
+            "best_score": best_score,
+            "best_epoch": best_epoch,
+        }
+        write_checkpoint(file, models, optimizer, best, numbers, training)
+
+    while epoch + 1 < config.epochs and epoch - best_epoch < config.patience:
+        epoch += 1
         train_loss = task.epoch(model, optimizer)
         if mean is not None:
             mean.update_parameters(model)
@@ -144,24 +165,18 @@ def fit_task(
             best = {name: value.detach().clone() for name, value in watched.state_dict().items()}
         if report is not None:
             report(Progress(epoch, config.epochs, train_loss, val_score, best_score, best_epoch))
-        if epoch - best_epoch >= config.patience:
-            break
         if checkpoint is not None and task.writes and time.monotonic() - written > CHECKPOINT_SECONDS:
             written = time.monotonic()
-            numbers = {
-                "epoch": epoch,
-                "seconds": before + written - start,
-                "best_rank": best_rank,
-                "best_score": best_score,
-                "best_epoch": best_epoch,
-            }
-            write_checkpoint(checkpoint, models, optimizer, best, numbers, training)
+            write(checkpoint)
     if not best:
         raise OverflowError(f"{config.model} on {task.name} diverged from the first epoch: lower the learning rate")
+    if checkpoint is not None and task.writes:
+        if keep:
+            write(checkpoint)
+        else:
+            checkpoint.unlink(missing_ok=True)
     model.load_state_dict(best)
     model.eval()
-    if checkpoint is not None and task.writes:
-        checkpoint.unlink(missing_ok=True)
     return Fit(model, best_score, epoch + 1, before + time.monotonic() - start)
 
 
@@ -219,8 +234,32 @@ def fit(
     report: Report | None = None,
     checkpoint: Path | None = None,
 ) -> Fit[Model]:
-    """Trains a fresh model on a graph in memory; see :func:`fit_task`. Test nodes are not looked at."""
-    return fit_task(config, GraphTask(dataset, split), seed, report=report, checkpoint=checkpoint)
+    """Trains a fresh model on a graph in memory; see :func:`fit_task`. Test nodes are not looked at.
+
+    Members are trained one after another, each to its own best epoch; the first is the model that would be trained
+    alone. Epochs and seconds are those of all of them.
+    """
+    task = GraphTask(dataset, split)
+    if config.members is None:
+        return fit_task(config, task, seed, report=report, checkpoint=checkpoint)
+    fits: list[Fit[Model]] = []
+    files = [checkpoint and checkpoint.with_suffix(f".{number}.safetensors") for number in range(config.members)]
+    for number, file in enumerate(files):
+
+        def report_member(progress: Progress, number: int = number) -> None:
+            if report is not None:
+                every = len(files) * progress.epochs
+                report(replace(progress, epoch=number * progress.epochs + progress.epoch, epochs=every))
+
+        alone = replace(config, members=None)
+        member = fit_task(alone, task, seed + number * SEEDS, report=report_member, checkpoint=file, keep=True)
+        fits.append(member)
+    model = Ensemble(member.model for member in fits).eval()
+    val_score, _ = task.validate(model)
+    for file in files:
+        if file is not None:
+            file.unlink()
+    return Fit(model, val_score, sum(member.epochs for member in fits), sum(member.seconds for member in fits))
 
 
 @torch.no_grad()

@@ -126,7 +126,7 @@ def tune(
         for number in range(search.splits):
 
             def report(progress: Progress, number: int = number) -> None:
-                step = number * base.epochs + progress.epoch
+                step = number * progress.epochs + progress.epoch
                 trial.report(float(np.mean([*scores, progress.best_score])), step)
                 if trial.should_prune():
                     raise optuna.TrialPruned

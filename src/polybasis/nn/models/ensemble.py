@@ -8,7 +8,6 @@ from typing import cast
 
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy
 
 from polybasis.graph import Graph
 from polybasis.nn.features import Features
@@ -16,7 +15,7 @@ from polybasis.nn.models.model import Model, Role
 
 
 class Ensemble(Model):
-    r"""Models of one kind, none of which learns from the others; their mean probability decides.
+    r"""Models of one kind, each trained alone; their mean probability decides.
 
     .. math:: Y = \log \frac{1}{M} \sum_m \mathrm{softmax}(Y_m)
 
@@ -38,14 +37,8 @@ class Ensemble(Model):
         }
 
     def forward(self, x: Features, graph: Graph) -> Tensor:
-        """Scores of shape (N, out_channels); in training (N, out_channels, members), those of every member."""
-        scores = torch.stack([member(x, graph) for member in self.members], dim=2)
-        return scores if self.training else scores.log_softmax(dim=1).logsumexp(dim=2) - log(len(self.members))
-
-    def loss(self, scores: Tensor, y: Tensor) -> Tensor:
-        """The sum of the members' own losses."""
-        members = scores.shape[2]
-        return members * cross_entropy(scores, y[:, None].expand(-1, members))
+        scores = torch.stack([member(x, graph) for member in self.members])
+        return scores.log_softmax(dim=2).logsumexp(dim=0) - log(len(self.members))
 
     def __repr__(self) -> str:
         return f"Ensemble({len(self.members)} x {self.members[0]!r})"

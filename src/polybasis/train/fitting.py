@@ -242,24 +242,28 @@ def fit(
     task = GraphTask(dataset, split)
     if config.members is None:
         return fit_task(config, task, seed, report=report, checkpoint=checkpoint)
-    fits: list[Fit[Model]] = []
+    alone, fits = replace(config, members=None), []
     files = [checkpoint and checkpoint.with_suffix(f".{number}.safetensors") for number in range(config.members)]
     for number, file in enumerate(files):
-
-        def report_member(progress: Progress, number: int = number) -> None:
-            if report is not None:
-                every = len(files) * progress.epochs
-                report(replace(progress, epoch=number * progress.epochs + progress.epoch, epochs=every))
-
-        alone = replace(config, members=None)
-        member = fit_task(alone, task, seed + number * SEEDS, report=report_member, checkpoint=file, keep=True)
-        fits.append(member)
+        told = report and _as_member(report, number, len(files))
+        fits.append(fit_task(alone, task, seed + number * SEEDS, report=told, checkpoint=file, keep=True))
     model = Ensemble(member.model for member in fits).eval()
     val_score, _ = task.validate(model)
     for file in files:
         if file is not None:
             file.unlink()
     return Fit(model, val_score, sum(member.epochs for member in fits), sum(member.seconds for member in fits))
+
+
+def _as_member(report: Report, number: int, members: int) -> Report:
+    """Reports the epochs of one member as part of those of all members."""
+
+    def told(at: Progress) -> None:
+        before = number * at.epochs
+        epoch, best, epochs = before + at.epoch, before + at.best_epoch, members * at.epochs
+        report(replace(at, epoch=epoch, best_epoch=best, epochs=epochs))
+
+    return told
 
 
 @torch.no_grad()

@@ -31,9 +31,15 @@ def test_fit_predict_score() -> None:
     assert repr(classifier) == "NodeClassifier('optbasisgnn', hidden=8, K=4)"
 
 
-@pytest.mark.parametrize(("model", "members"), [*((model, None) for model in pb.nn.MODELS), ("favardgnn", 2)])
-def test_a_saved_model_predicts_the_same_bits(model: str, members: int | None, tmp_path: Path) -> None:
-    config = Config(model, hidden=8, epochs=3, members=members)
+@pytest.mark.parametrize(
+    "config",
+    [
+        *(Config(model, hidden=8, epochs=3) for model in pb.nn.MODELS),
+        Config("favardgnn", hidden=8, epochs=3, members=2, labels=0.5),
+    ],
+    ids=lambda config: config.model,
+)
+def test_a_saved_model_predicts_the_same_bits(config: Config, tmp_path: Path) -> None:
     classifier = pb.NodeClassifier(config=config).fit(DATA.graph, DATA.x, NAMES)
     classifier.save(tmp_path / "model", notes={"of": "a test"})
     loaded = pb.NodeClassifier.load(tmp_path / "model")

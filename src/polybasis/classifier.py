@@ -24,7 +24,8 @@ from polybasis.graph import Graph
 from polybasis.nn.features import Features, SparseFeatures, as_features
 from polybasis.nn.models import Model
 from polybasis.train.config import Config, default_config
-from polybasis.train.fitting import Report, fit
+from polybasis.train.fitting import Report
+from polybasis.train.graph_training import fit
 
 FORMAT = 1
 SHORT_NAMES = {"optbasis": "optbasisgnn", "favard": "favardgnn"}

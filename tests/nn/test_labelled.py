@@ -14,11 +14,10 @@ import polybasis as pb
 from polybasis.data.splits import Split, make_split
 from polybasis.graph import Graph
 from polybasis.nn.features import Features, SparseFeatures, as_dense
-from polybasis.nn.interpret import filters_of
 from polybasis.nn.models.labelled import LabelledModel
 from polybasis.nn.models.model import Model
 from polybasis.train.config import Config
-from polybasis.train.fitting import GraphTask, fit
+from polybasis.train.graph_training import GraphTask, fit
 
 DATA = pb.data.csbm(nodes=200, features=40, seed=2)
 SPLIT = make_split(DATA, "per-class", 0)
@@ -144,8 +143,6 @@ def test_only_the_graph_it_was_trained_on(tmp_path: Path) -> None:
     classifier.save(tmp_path)
     loaded = pb.NodeClassifier.load(tmp_path)
     assert np.array_equal(loaded.predict_proba(DATA.graph, DATA.x), classifier.predict_proba())
-    with pytest.raises(ValueError, match="the model has 2 members"):
-        filters_of(replace(CONFIG, members=2).make_model(40, 2, 200), DATA.x, DATA.graph)
     other = pb.data.csbm(nodes=90, features=40)
     with pytest.raises(ValueError, match="x has 90 nodes; a model with labels serves only the graph"):
         loaded.predict(other.graph, other.x)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -18,12 +16,11 @@ from optuna.storages.journal import JournalFileBackend
 import polybasis as pb
 from polybasis.data.splits import make_split
 from polybasis.files import append_line
-from polybasis.nn.interpret import filters_of
 from polybasis.nn.models import OptBasisGNN
-from polybasis.nn.models.ensemble import Ensemble
 from polybasis.train.checkpoint import read_checkpoint, write_checkpoint
 from polybasis.train.config import Config, default_config, stored_config
-from polybasis.train.fitting import Progress, fit
+from polybasis.train.fitting import Progress
+from polybasis.train.graph_training import fit
 from polybasis.train.metrics import score
 from polybasis.train.runs import Run, read_results, run_splits, summary
 from polybasis.train.tune import Search, tune
@@ -147,7 +144,6 @@ def test_test_labels_do_not_matter_to_training() -> None:
         quick("favardgnn"),
         quick("gpr-gnn"),
         replace(quick("optbasisgnn"), average=0.9),
-        replace(quick("favardgnn"), members=3),
         replace(quick("favardgnn"), labels=0.5, average=0.9),
     ],
 )
@@ -160,20 +156,18 @@ def test_an_interrupted_training_ends_at_the_same_weights(
     class KilledError(Exception):
         pass
 
-    def kill(progress: Progress, at: int) -> None:
-        if progress.epoch == at:
+    def kill(progress: Progress) -> None:
+        if progress.epoch == 12:
             raise KilledError
 
-    last = config.epochs + 3 if config.members else 15  # in the second member
-    for epoch in (12, last):
-        with pytest.raises(KilledError):
-            fit(config, DATA, SPLIT, 3, report=partial(kill, at=epoch), checkpoint=place)
-        assert list(tmp_path.iterdir())
+    with pytest.raises(KilledError):
+        fit(config, DATA, SPLIT, 3, report=kill, checkpoint=place)
+    assert place.exists()
     seen: list[int] = []
     resumed = fit(config, DATA, SPLIT, 3, report=lambda progress: seen.append(progress.epoch), checkpoint=place)
     whole = fit(config, DATA, SPLIT, 3)
     assert not list(tmp_path.iterdir())
-    assert min(seen) == last  # what was done before is not done again
+    assert min(seen) == 12  # what was done before is not done again
     assert resumed.epochs == whole.epochs
     assert resumed.val_score == whole.val_score
     for name, value in whole.model.state_dict().items():
@@ -192,38 +186,6 @@ def test_the_mean_of_the_weights_is_what_is_kept() -> None:
     with pytest.raises(ValueError, match="average"):
         replace(config, average=1.5)
     assert "average" not in config.to_dict()
-
-
-@pytest.mark.parametrize("labels", [None, 0.5])
-def test_members_learn_alone_and_classify_together(labels: float | None) -> None:
-    config = replace(quick("favardgnn"), labels=labels, patience=5)
-    alone, other = (fit(config, DATA, SPLIT, seed) for seed in (8, 9))
-    fitted = fit(replace(config, members=3), DATA, SPLIT, 8)
-    together = fitted.model
-    assert isinstance(together, Ensemble)
-    for name, value in alone.model.state_dict().items():
-        assert torch.equal(together.state_dict()[f"members.0.{name}"], value)
-    with torch.no_grad():
-        scores = [member(DATA.x, DATA.graph) for member in (*together.members, other.model)]
-        for one, two in itertools.combinations(scores, 2):
-            assert not torch.allclose(one, two)
-        mean = torch.stack(scores[:3]).softmax(dim=2).mean(dim=0)
-        torch.testing.assert_close(together(DATA.x, DATA.graph).exp(), mean)
-    right = mean.argmax(dim=1)[SPLIT.val] == DATA.y[SPLIT.val]
-    assert fitted.val_score == pytest.approx(float(right.float().mean()))
-    assert fitted.epochs > alone.epochs
-    with pytest.raises(ValueError, match="3 members"):
-        filters_of(together, DATA.x, DATA.graph)
-    together.reset_parameters()
-    for member, before in zip(together.members, scores, strict=False):
-        assert not torch.allclose(member(DATA.x, DATA.graph), before)
-
-
-def test_progress_of_members_goes_on() -> None:
-    seen: list[Progress] = []
-    fit(replace(quick("mlp", epochs=4), members=3), DATA, SPLIT, 0, report=seen.append)
-    assert [progress.epoch for progress in seen] == list(range(12))
-    assert {progress.epochs for progress in seen} == {12}
 
 
 def test_every_setting_tells_runs_apart() -> None:

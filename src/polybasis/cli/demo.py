@@ -18,7 +18,7 @@ from polybasis.report.figures import save
 from polybasis.report.model_figures import draw_model
 from polybasis.report.page import Page
 from polybasis.train.config import default_config
-from polybasis.train.fitting import fit
+from polybasis.train.graph_training import fit
 from polybasis.train.runs import Run, run_splits, summarised
 
 MODELS = ("optbasisgnn", "favardgnn", "gpr-gnn", "mlp")

@@ -28,7 +28,7 @@ from polybasis.nn.interpret import Filters, filters_of, spectral_density
 from polybasis.report import figures as drawing
 from polybasis.responses import apply_response
 from polybasis.train.config import stored_config
-from polybasis.train.fitting import fit
+from polybasis.train.graph_training import fit
 
 PAPER_BASES = ("optimal", "chebyshev-interpolation", "favard", "bernstein", "monomial")
 

@@ -59,10 +59,9 @@ def filters_of(model: torch.nn.Module, x: Features, graph: Graph, points: int = 
     Raises:
         ValueError: where the model has no polynomial filter, or several.
     """
+    if isinstance(model, Ensemble):
+        raise ValueError(f"the model has {len(model.members)} members, each with filters of its own")
     layers = [module for module in model.modules() if isinstance(module, FilterLayer)]
-    for module in model.modules():
-        if isinstance(module, Ensemble):
-            raise ValueError(f"the model has {len(module.members)} members, each with filters of its own")
     if len(layers) != 1:
         raise ValueError(f"{type(model).__name__} has {len(layers)} polynomial filters; expected a model with one")
     layer, caught = layers[0], []

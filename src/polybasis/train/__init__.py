@@ -1,7 +1,8 @@
 """Training: configurations, the fit loop, checkpoints, runs over splits, tuning."""
 
 from polybasis.train.config import Config, default_config, stored_config
-from polybasis.train.fitting import Fit, fit
+from polybasis.train.fitting import Fit
+from polybasis.train.graph_training import fit
 from polybasis.train.guarded import GuardedAdam
 from polybasis.train.runs import Run, run_splits
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from glob import escape
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from safetensors.torch import save
 from torch import Tensor
 
 from polybasis.files import write_atomically
+
+STRANGE = "of another training (settings, seed or data differ); remove to start again"
 
 
 def write_checkpoint(
@@ -35,19 +38,36 @@ def write_checkpoint(
     write_atomically(path, content)
 
 
+def refuse_strangers(checkpoint: Path, trainings: dict[Path, str]) -> None:
+    """Refuses checkpoints of other trainings.
+
+    Args:
+        checkpoint: in its place, and in those whose names begin with its name, as members' do, ...
+        trainings: ... there may be only these, each of this training.
+    """
+    there = sorted(checkpoint.parent.glob(f"{escape(checkpoint.name)}*"))
+    strange = [str(file) for file in there if _training_of(file) != trainings.get(file)]
+    if strange:
+        raise ValueError(f"{' and '.join(strange)}: {STRANGE}")
+
+
+def _training_of(path: Path) -> str:
+    try:
+        with safe_open(path, framework="pt") as file:
+            return str(file.metadata()["training"])
+    except (SafetensorError, KeyError, TypeError) as error:
+        raise ValueError(f"{path} is not a checkpoint of polybasis ({error}); remove it to start again") from error
+
+
 def read_checkpoint(
     path: Path, models: dict[str, torch.nn.Module], optimizer: torch.optim.Optimizer, training: str
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Puts everything back; returns the best model and the numbers. A checkpoint of another training is refused."""
-    try:
-        with safe_open(path, framework="pt") as file:
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            progress = json.loads(file.metadata()["progress"])
-            found = file.metadata()["training"]
-    except (SafetensorError, KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{path} is not a checkpoint of polybasis ({error}); remove it to start again") from error
-    if found != training:
-        raise ValueError(f"{path} is of another training (settings, seed or data differ); remove it to start again")
+    if _training_of(path) != training:
+        raise ValueError(f"{path}: {STRANGE}")
+    with safe_open(path, framework="pt") as file:
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        progress = json.loads(file.metadata()["progress"])
 
     def part(prefix: str) -> dict[str, Tensor]:
         return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}

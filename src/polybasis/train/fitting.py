@@ -7,7 +7,7 @@ import json
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar, cast
 
@@ -15,22 +15,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn.functional import cross_entropy
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
-from polybasis.data.dataset import NodeDataset
-from polybasis.data.splits import Split
-from polybasis.nn.features import SparseFeatures
-from polybasis.nn.models import Model
-from polybasis.nn.models.ensemble import Ensemble
-from polybasis.nn.models.labelled import LabelledModel
 from polybasis.nn.models.model import RoledModule
 from polybasis.train.checkpoint import read_checkpoint, write_checkpoint
 from polybasis.train.config import Config
-from polybasis.train.metrics import score
 
 CHECKPOINT_SECONDS = 20.0
-SEEDS = 1_000_000  # between two members, farther apart than splits
 M = TypeVar("M", bound=RoledModule)
 
 
@@ -92,9 +83,9 @@ class Fit(Generic[M]):
     """A trained model and how it went.
 
     Attributes:
-        model: in evaluation mode, at its best epoch.
-        val_score: of that epoch.
-        epochs: how many were run.
+        model: in evaluation mode, at its best epoch; each of its members at its own.
+        val_score: of this model.
+        epochs: how many were run, by all members.
         seconds: how long that took, pauses left out.
     """
 
@@ -116,7 +107,7 @@ def fit_task(
     """Trains a fresh model.
 
     Args:
-        config: the model and how to train it.
+        config: the model and how to train it; one model, without members.
         task: what it is trained on.
         seed: of the model's start, of dropout and of the order of batches.
         report: called after every epoch; may raise to end the training.
@@ -178,95 +169,3 @@ def fit_task(
     model.load_state_dict(best)
     model.eval()
     return Fit(model, best_score, epoch + 1, before + time.monotonic() - start)
-
-
-class GraphTask(Task[Model]):
-    """Nodes of a graph in memory, all of them at once."""
-
-    def __init__(self, dataset: NodeDataset, split: Split) -> None:
-        for name, nodes in zip(("training", "validation"), split, strict=False):
-            if len(nodes) == 0:
-                raise ValueError(f"{dataset.name} has no {name} nodes in this split; label more nodes")
-        self.name, self.dataset, self.split = dataset.name, dataset, split
-        self._ahead: tuple[Model, Tensor] | None = None  # scores that the next epoch starts from
-
-    def make_model(self, config: Config) -> Model:
-        nodes = self.dataset.graph.num_nodes
-        model = config.make_model(self.dataset.num_features, self.dataset.num_classes, nodes)
-        if isinstance(model, LabelledModel):
-            model.tell(self.split.train, self.dataset.y)
-        return model
-
-    def epoch(self, model: Model, optimizer: torch.optim.Optimizer) -> float:
-        nodes = self.split.train
-        model.train()
-        optimizer.zero_grad()
-        ahead, self._ahead = self._ahead, None
-        known = ahead[1] if ahead is not None and ahead[0] is model else None
-        logits = model(self.dataset.x, self.dataset.graph) if known is None else known
-        loss = model.loss(logits[nodes], self.dataset.y[nodes])
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
-        return float(loss.detach())
-
-    def validate(self, model: Model) -> tuple[float, float]:
-        nodes = self.split.val
-        model.eval()
-        with torch.set_grad_enabled(model.same_in_training):
-            logits = model(self.dataset.x, self.dataset.graph)
-        if model.same_in_training:
-            self._ahead = model, logits
-        logits, y = logits.detach()[nodes], self.dataset.y[nodes]
-        return score(self.dataset.metric, logits, y), float(cross_entropy(logits, y))
-
-    def parts(self) -> Iterable[NDArray[np.generic]]:
-        x, graph = self.dataset.x, self.dataset.graph
-        values = x.values if isinstance(x, SparseFeatures) else x
-        return [part.numpy() for part in (*self.split, self.dataset.y, graph.indptr, graph.indices, values)]
-
-
-def fit(
-    config: Config,
-    dataset: NodeDataset,
-    split: Split,
-    seed: int,
-    *,
-    report: Report | None = None,
-    checkpoint: Path | None = None,
-) -> Fit[Model]:
-    """Trains a fresh model on a graph in memory; see :func:`fit_task`. Test nodes are not looked at.
-
-    Members are trained one after another, each to its own best epoch; the first is the model that would be trained
-    alone. Epochs and seconds are those of all of them.
-    """
-    task = GraphTask(dataset, split)
-    if config.members is None:
-        return fit_task(config, task, seed, report=report, checkpoint=checkpoint)
-    alone, fits = replace(config, members=None), []
-    files = [checkpoint and checkpoint.with_suffix(f".{number}.safetensors") for number in range(config.members)]
-    for number, file in enumerate(files):
-        told = report and _as_member(report, number, len(files))
-        fits.append(fit_task(alone, task, seed + number * SEEDS, report=told, checkpoint=file, keep=True))
-    model = Ensemble(member.model for member in fits).eval()
-    val_score, _ = task.validate(model)
-    for file in files:
-        if file is not None:
-            file.unlink()
-    return Fit(model, val_score, sum(member.epochs for member in fits), sum(member.seconds for member in fits))
-
-
-def _as_member(report: Report, number: int, members: int) -> Report:
-    """Reports the epochs of one member as part of those of all members."""
-
-    def told(at: Progress) -> None:
-        before = number * at.epochs
-        epoch, best, epochs = before + at.epoch, before + at.best_epoch, members * at.epochs
-        report(replace(at, epoch=epoch, best_epoch=best, epochs=epochs))
-
-    return told
-
-
-@torch.no_grad()
-def score_on(model: Model, dataset: NodeDataset, nodes: Tensor) -> float:
-    """The score of a trained model on some nodes."""
-    return score(dataset.metric, model(dataset.x, dataset.graph)[nodes], dataset.y[nodes])

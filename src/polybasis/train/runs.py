@@ -23,7 +23,8 @@ from polybasis.data.dataset import NodeDataset
 from polybasis.data.splits import make_split
 from polybasis.files import append_line, read_lines
 from polybasis.train.config import Config
-from polybasis.train.fitting import Report, fit, score_on
+from polybasis.train.fitting import Report
+from polybasis.train.graph_training import fit, score_on
 
 Result = dict[str, Any]
 

@@ -57,7 +57,7 @@ class Team:
 def joined_team() -> Iterator[Team]:
     """The processes that torchrun has started, connected while they work; this one alone without it.
 
-    They part in order when the work is done, since a process that exits while it is still connected may be aborted.
+    They disconnect when the work is done, since a process that exits while it is still connected may be aborted.
     After an error they do not: the others may be waiting for a sum that never comes, and torchrun ends them.
     """
     if not dist.is_available() or not dist.is_torchelastic_launched():

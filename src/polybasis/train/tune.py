@@ -16,7 +16,8 @@ from polybasis.data.dataset import NodeDataset
 from polybasis.data.splits import make_split
 from polybasis.nn.models import model_class
 from polybasis.train.config import Config
-from polybasis.train.fitting import Progress, fit
+from polybasis.train.fitting import Progress
+from polybasis.train.graph_training import fit
 
 LEARNING_RATES = [0.0005, 0.001, 0.005, 0.01, 0.02, 0.03, 0.04, 0.05]
 WEIGHT_DECAYS = [0.0, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3]

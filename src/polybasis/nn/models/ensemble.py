@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from math import log
-from typing import cast
 
 import torch
 from torch import Tensor
 
 from polybasis.graph import Graph
 from polybasis.nn.features import Features
-from polybasis.nn.models.model import Model, Role
+from polybasis.nn.models.model import Model
 
 
 class Ensemble(Model):
@@ -28,13 +27,6 @@ class Ensemble(Model):
         first = models[0]
         super().__init__(first.in_channels, first.hidden_channels, first.out_channels, first.num_nodes)
         self.members = torch.nn.ModuleList(models)
-
-    def roles(self) -> dict[str, Role]:
-        return {
-            f"members.{number}.{name}": role
-            for number, member in enumerate(self.members)
-            for name, role in cast(Model, member).roles().items()
-        }
 
     def forward(self, x: Features, graph: Graph) -> Tensor:
         scores = torch.stack([member(x, graph) for member in self.members])

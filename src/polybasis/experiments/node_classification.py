@@ -104,7 +104,8 @@ def write_readme(folder: Path) -> None:
         "Made by `polybasis reproduce node-classification` from the JSON lines in this folder; see "
         "[the page on results](../../docs/results.md) for what it means. Test accuracy in percent (ROC AUC on "
         "tolokers), mean and 95 % interval over the splits. Verdict: *above* the paper's mean, *within* its interval "
-        "below it, or *below* that. Seconds are those of one run with one thread.",
+        "below it, or *below* that. Epochs and seconds are those of one run with one thread, of all its members where "
+        "it has some.",
     ]
     parts += sections(rows)
     parts += ["", f"{len(results)} runs, {_minutes(results) / 60:.2f} hours of training in all."]

@@ -88,28 +88,21 @@ def fit(
     alone. Each has a checkpoint of its own, whose name begins with the one given.
     """
     task, alone = GraphTask(dataset, split), replace(config, members=None)
-    seeds, ends = [seed], [""]
-    if config.members is not None:
-        seeds = [seed + number * SEED_STEP for number in range(config.members)]
-        ends = [f".{number}" for number in range(config.members)]
-    files = [] if checkpoint is None else [checkpoint.with_name(checkpoint.name + end) for end in ends]
+    seeds = [seed + number * SEED_STEP for number in range(config.members or 1)]
+    files: list[Path] = []
     if checkpoint is not None:
-        there = [(file, each) for file, each in zip(files, seeds, strict=True) if file.exists()]
-        refuse_strangers(checkpoint, {file: task.identity(alone, each) for file, each in there})
+        ends = [""] if config.members is None else [f".{number}" for number in range(config.members)]
+        files = [checkpoint.with_name(checkpoint.name + end) for end in ends]
+        there = {file: task.identity(alone, each) for file, each in zip(files, seeds, strict=True) if file.exists()}
+        refuse_strangers(checkpoint, there)
     if config.members is None:
         return fit_task(alone, task, seed, report=report, checkpoint=checkpoint)
+    fits = []
     try:
-        fits = [
-            fit_task(
-                alone,
-                task,
-                each,
-                report=None if report is None else _as_member(report, number, len(seeds)),
-                checkpoint=files[number] if files else None,
-                keep=True,
-            )
-            for number, each in enumerate(seeds)
-        ]
+        for number, each in enumerate(seeds):
+            told = None if report is None else _as_member(report, number, len(seeds))
+            file = files[number] if files else None
+            fits.append(fit_task(alone, task, each, report=told, checkpoint=file, keep=True))
     except OverflowError:
         _remove(files)
         raise

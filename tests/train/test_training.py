@@ -18,7 +18,7 @@ from polybasis.data.splits import make_split
 from polybasis.files import append_line
 from polybasis.nn.models import OptBasisGNN
 from polybasis.train.checkpoint import read_checkpoint, write_checkpoint
-from polybasis.train.config import Config, default_config, stored_config
+from polybasis.train.config import Config, StopOn, default_config, stored_config
 from polybasis.train.fitting import Progress
 from polybasis.train.graph_training import fit
 from polybasis.train.metrics import score
@@ -128,11 +128,14 @@ def test_best_epoch_is_restored_and_patience_ends_training() -> None:
     assert score("accuracy", logits, DATA.y[SPLIT.val]) == trained.val_score
 
 
-def test_test_labels_do_not_matter_to_training() -> None:
+@pytest.mark.parametrize(("stop_on", "nodes"), [("score", ["test"]), ("epochs", ["val", "test"])])
+def test_these_classes_do_not_matter_to_training(stop_on: StopOn, nodes: list[str]) -> None:
     y = DATA.y.clone()
-    y[SPLIT.test] = 1 - y[SPLIT.test]
+    for part in nodes:
+        y[getattr(SPLIT, part)] = 1 - y[getattr(SPLIT, part)]
     lied = pb.data.NodeDataset("csbm", DATA.graph, DATA.x, y)
-    honest, other = fit(quick(), DATA, SPLIT, 0), fit(quick(), lied, SPLIT, 0)
+    config = replace(quick(), stop_on=stop_on, patience=3)
+    honest, other = fit(config, DATA, SPLIT, 0), fit(config, lied, SPLIT, 0)
     for name, value in honest.model.state_dict().items():
         assert torch.equal(value, other.model.state_dict()[name])
 
@@ -214,6 +217,23 @@ def test_a_checkpoint_of_another_training_is_refused(tmp_path: Path, monkeypatch
         with pytest.raises(ValueError, match="another training"):
             fit(config, DATA, split, seed, checkpoint=place)
     fit(quick("mlp"), DATA, SPLIT, 0, checkpoint=place)
+
+
+def test_a_given_number_of_epochs_ends_with_the_last() -> None:
+    seen: list[Progress] = []
+    config = Config("optbasisgnn", hidden=8, epochs=40, patience=2, stop_on="epochs")
+    trained = fit(config, DATA, SPLIT, 0, report=seen.append)
+    assert trained.epochs == len(seen) == 40
+    assert trained.val_score == seen[-1].val_score < max(progress.val_score for progress in seen)
+    with torch.no_grad():
+        logits = trained.model(DATA.x, DATA.graph)[SPLIT.val]
+    assert score("accuracy", logits, DATA.y[SPLIT.val]) == trained.val_score
+
+
+@pytest.mark.parametrize("stop_on", ["loss", "epochs"])
+def test_a_training_that_diverges_has_no_result(stop_on: StopOn) -> None:
+    with pytest.raises(OverflowError, match="diverged from the first epoch"):
+        fit(Config("mlp", epochs=4, lr={"linear": 1e38}, stop_on=stop_on), DATA, SPLIT, 0)
 
 
 @pytest.mark.parametrize("jobs", [1, 2])

@@ -17,7 +17,7 @@ from polybasis.nn.models.labelled import LabelledModel
 from polybasis.nn.models.model import Role, RoledModule
 from polybasis.nn.models.scaled import ScaledGNN, scaled_hyperparameters
 
-StopOn = Literal["score", "loss"]
+StopOn = Literal["score", "loss", "epochs"]
 Settings = Literal["published", "tuned"]
 Normalisation = Literal["rows", "binary"]
 
@@ -34,7 +34,8 @@ class Config:
         epochs: most epochs.
         patience: epochs without a better validation result after which training ends.
         stop_on: what better means: the validation ``score`` (accuracy or ROC AUC) or the validation ``loss``. Of
-            epochs with the same result the last counts.
+            epochs with the same result the last counts. ``epochs``: training ends after ``epochs`` epochs, the last of
+            which counts whatever validation says.
         settings: where the numbers come from.
         batch: nodes of a batch, for the scaled-up model of this name, which is trained on a store. None: the model is
             trained on a graph, on all nodes at once.
@@ -79,7 +80,7 @@ class Config:
             if "linear" not in numbers:
                 raise ValueError(f"{table} has no number for linear layers")
         if self.stop_on not in get_args(StopOn):
-            raise ValueError(f"stop_on is {self.stop_on!r}; expected {' or '.join(get_args(StopOn))}")
+            raise ValueError(f"stop_on is {self.stop_on!r}; expected {', '.join(get_args(StopOn))}")
         for name in ("average", "labels"):
             share = getattr(self, name)
             if share is not None and not 0 < share < 1:

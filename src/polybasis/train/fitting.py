@@ -8,6 +8,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from math import isnan, nan
 from pathlib import Path
 from typing import Generic, TypeVar, cast
 
@@ -150,7 +151,7 @@ def fit_task(
         if mean is not None:
             mean.update_parameters(model)
         val_score, val_loss = task.validate(watched)
-        rank = val_score if config.stop_on == "score" else -val_loss
+        rank = {"score": val_score, "loss": -val_loss, "epochs": nan if isnan(val_loss) else epoch}[config.stop_on]
         if rank >= best_rank:  # of equal scores the later: it has been trained longer
             best_rank, best_score, best_epoch = rank, val_score, epoch
             best = {name: value.detach().clone() for name, value in watched.state_dict().items()}

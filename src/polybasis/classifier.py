@@ -40,7 +40,7 @@ class NodeClassifier:
         seed: of everything random.
         config: a whole configuration in place of a name, with learning rates and all.
         **arguments: the model's own hyperparameters, such as ``K`` and ``dropout``; and ``epochs``, ``patience``,
-            ``members``, ``labels`` as of :class:`polybasis.train.Config`.
+            ``stop_on``, ``members``, ``labels`` as of :class:`polybasis.train.Config`.
 
     After :meth:`fit`: ``model_``, ``classes_`` (sorted), ``val_score_``, ``epochs_``.
 
@@ -62,7 +62,7 @@ class NodeClassifier:
     ) -> None:
         if config is None:
             config = default_config(SHORT_NAMES.get(model, model))
-            of_training = ("epochs", "patience", "members", "labels")
+            of_training = ("epochs", "patience", "stop_on", "members", "labels")
             training = {name: arguments.pop(name) for name in of_training if name in arguments}
             config = replace(config, hidden=hidden, arguments=arguments, **training)
         self.config = config
@@ -79,7 +79,7 @@ class NodeClassifier:
         report: Report | None = None,
         checkpoint: Path | None = None,
     ) -> NodeClassifier:
-        """Trains on the nodes of ``train_mask``, stopping early on those of ``val_mask``.
+        """Trains on the nodes of ``train_mask``, stopping early on those of ``val_mask`` unless configured otherwise.
 
         Args:
             graph: the graph, N nodes.

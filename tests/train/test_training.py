@@ -16,11 +16,11 @@ from optuna.storages.journal import JournalFileBackend
 import polybasis as pb
 from polybasis.data.splits import make_split
 from polybasis.files import append_line
-from polybasis.nn.models import OptBasisGNN
+from polybasis.nn.models import Model, OptBasisGNN
 from polybasis.train.checkpoint import read_checkpoint, write_checkpoint
 from polybasis.train.config import Config, StopOn, default_config, stored_config
 from polybasis.train.fitting import Progress
-from polybasis.train.graph_training import fit
+from polybasis.train.graph_training import GraphTask, fit
 from polybasis.train.metrics import score
 from polybasis.train.runs import Run, read_results, run_splits, summary
 from polybasis.train.tune import Search, tune
@@ -128,13 +128,15 @@ def test_best_epoch_is_restored_and_patience_ends_training() -> None:
     assert score("accuracy", logits, DATA.y[SPLIT.val]) == trained.val_score
 
 
-@pytest.mark.parametrize(("stop_on", "nodes"), [("score", ["test"]), ("epochs", ["val", "test"])])
-def test_these_classes_do_not_matter_to_training(stop_on: StopOn, nodes: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("config", "nodes"),
+    [(quick(), ["test"]), (replace(quick(), stop_on="epochs", patience=3), ["val", "test"])],
+)
+def test_these_classes_do_not_matter_to_training(config: Config, nodes: list[str]) -> None:
     y = DATA.y.clone()
     for part in nodes:
         y[getattr(SPLIT, part)] = 1 - y[getattr(SPLIT, part)]
     lied = pb.data.NodeDataset("csbm", DATA.graph, DATA.x, y)
-    config = replace(quick(), stop_on=stop_on, patience=3)
     honest, other = fit(config, DATA, SPLIT, 0), fit(config, lied, SPLIT, 0)
     for name, value in honest.model.state_dict().items():
         assert torch.equal(value, other.model.state_dict()[name])
@@ -148,6 +150,7 @@ def test_these_classes_do_not_matter_to_training(stop_on: StopOn, nodes: list[st
         quick("gpr-gnn"),
         replace(quick("optbasisgnn"), average=0.9),
         replace(quick("favardgnn"), labels=0.5, average=0.9),
+        replace(quick("favardgnn"), average=0.9, stop_on="epochs", patience=2),
     ],
 )
 def test_an_interrupted_training_ends_at_the_same_weights(
@@ -192,7 +195,7 @@ def test_the_mean_of_the_weights_is_what_is_kept() -> None:
 
 
 def test_every_setting_tells_runs_apart() -> None:
-    others = [{"labels": 0.5}, {"labels": 0.6}, {"members": 2}, {"normalise": "binary"}, {}]
+    others = [{"labels": 0.5}, {"labels": 0.6}, {"members": 2}, {"normalise": "binary"}, {"stop_on": "epochs"}, {}]
     keys = {Run(replace(quick(), **other), "csbm", "per-class", 0, 0).key() for other in others}
     assert len(keys) == len(others)
 
@@ -231,9 +234,33 @@ def test_a_given_number_of_epochs_ends_with_the_last() -> None:
 
 
 @pytest.mark.parametrize("stop_on", ["loss", "epochs"])
-def test_a_training_that_diverges_has_no_result(stop_on: StopOn) -> None:
-    with pytest.raises(OverflowError, match="diverged from the first epoch"):
+def test_a_training_that_diverges_at_once_has_no_result(stop_on: StopOn) -> None:
+    with pytest.raises(OverflowError, match="diverged in epoch 1: lower the learning rate"):
         fit(Config("mlp", epochs=4, lr={"linear": 1e38}, stop_on=stop_on), DATA, SPLIT, 0)
+
+
+def test_one_that_diverges_later_has_a_result_where_an_earlier_epoch_may_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    epochs, epoch = [], GraphTask.epoch
+
+    def spoilt(task: GraphTask, model: Model, optimizer: torch.optim.Optimizer) -> float:
+        loss = epoch(task, model, optimizer)
+        epochs.append(loss)
+        if len(epochs) == 6:
+            with torch.no_grad():
+                next(model.parameters()).fill_(float("nan"))
+        return loss
+
+    monkeypatch.setattr(GraphTask, "epoch", spoilt)
+    assert fit(replace(quick("mlp"), stop_on="loss"), DATA, SPLIT, 0).model.state_dict()
+    epochs.clear()
+    with pytest.raises(OverflowError, match="mlp on csbm diverged in epoch 6: lower the learning rate"):
+        fit(replace(quick("mlp"), stop_on="epochs"), DATA, SPLIT, 0)
+
+
+def test_a_search_stops_early(tmp_path: Path) -> None:
+    start = replace(quick("mlp"), stop_on="epochs")
+    with pytest.raises(ValueError, match="a search stops trials early"):
+        tune("mlp", DATA, Search("per-class", 1, tmp_path / "study.log", start=start))
 
 
 @pytest.mark.parametrize("jobs", [1, 2])

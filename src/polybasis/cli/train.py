@@ -58,7 +58,7 @@ def train(
     protocol: Annotated[str | None, typer.Option(help="Split protocol; the data set's usual one unless given.")] = None,
     jobs: Annotated[int, typer.Option(help="Splits at a time, in processes that share the threads.", min=1)] = 1,
     results: Annotated[Path, typer.Option(help="Results, one JSON line a run.")] = Path("runs/train.jsonl"),
-    epochs: Annotated[int | None, typer.Option(help="Most epochs.", min=1)] = None,
+    epochs: Annotated[int | None, typer.Option(help='Most epochs, or all with stop_on = "epochs".', min=1)] = None,
     batch: Annotated[int | None, typer.Option(help="Store: nodes of a batch, 10,000 unless given.", min=1)] = None,
     seed: Annotated[int, typer.Option(help="Seed of the model; split i uses seed + i.")] = 0,
     threads: Annotated[int | None, typer.Option(help="Threads; torch's number unless given.", min=1)] = None,

@@ -31,11 +31,11 @@ class Config:
         hidden: hidden width.
         arguments: the model's own hyperparameters.
         lr, weight_decay: of Adam, by role of the parameters; a role that is not there has the linear layers' numbers.
-        epochs: most epochs.
+        epochs: most epochs, or exactly as many; see ``stop_on``.
         patience: epochs without a better validation result after which training ends.
         stop_on: what better means: the validation ``score`` (accuracy or ROC AUC) or the validation ``loss``. Of
             epochs with the same result the last counts. ``epochs``: training ends after ``epochs`` epochs, the last of
-            which counts whatever validation says.
+            which counts whatever validation says; ``patience`` is not looked at.
         settings: where the numbers come from.
         batch: nodes of a batch, for the scaled-up model of this name, which is trained on a store. None: the model is
             trained on a graph, on all nodes at once.

@@ -1,4 +1,4 @@
-"""The fit loop: Adam, early stopping on validation data, the best state restored."""
+"""The fit loop: Adam, early stopping on validation data, the state restored that counts."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Fit(Generic[M]):
     """A trained model and how it went.
 
     Attributes:
-        model: in evaluation mode, at its best epoch; each of its members at its own.
+        model: in evaluation mode, at the epoch that counts; each of its members at its own.
         val_score: of this model.
         epochs: how many were run, by all members.
         seconds: how long that took, pauses left out.
@@ -160,8 +160,10 @@ def fit_task(
         if checkpoint is not None and task.writes and time.monotonic() - written > CHECKPOINT_SECONDS:
             written = time.monotonic()
             write(checkpoint)
-    if not best:
-        raise OverflowError(f"{config.model} on {task.name} diverged from the first epoch: lower the learning rate")
+    if not best or (config.stop_on == "epochs" and best_epoch < epoch):
+        raise OverflowError(
+            f"{config.model} on {task.name} diverged in epoch {best_epoch + 2}: lower the learning rate"
+        )
     if checkpoint is not None and task.writes:
         if keep:
             write(checkpoint)

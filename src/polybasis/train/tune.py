@@ -100,12 +100,15 @@ def tune(
         The best configuration and its validation score.
     """
     base = search.start or Config(model, epochs=500, patience=100)
+    if base.stop_on == "epochs":
+        raise ValueError('a search stops trials early; start it with stop_on = "score" or "loss"')
     dataset = replace(dataset, x=base.prepared(dataset.x))
     search.study.parent.mkdir(parents=True, exist_ok=True)
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     # A journal file is what Optuna offers for several processes without a database server.
     storage = optuna.storages.JournalStorage(JournalFileBackend(str(search.study)))
     name = f"{model} on {dataset.name}, {search.splits} {search.protocol} splits, {base.epochs} epochs"
+    name += "" if base.stop_on == "score" else f", stopped on {base.stop_on}"
     name += "" if base.normalise is None else f", {base.normalise} normalised"
     name += "" if base.members is None else f", {base.members} members"
     name += "" if base.labels is None else f", labels {base.labels}"

@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+import torch
 
 from polybasis.experiments import filter_results, node_classification, paper, scale
 from polybasis.experiments.comparison import compared
@@ -33,6 +34,20 @@ def test_every_stored_file_names_its_model_and_its_origin() -> None:
         config = stored_config(model, dataset, kind)
         assert config is not None
         assert (config.model, config.settings) == (model, kind)
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_each_run_has_one_thread(jobs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node_classification, "config_for", lambda *_: Config("mlp", epochs=2))
+    runs = node_classification.planned_runs(["mlp"], ["csbm"], 2)
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        found = node_classification.execute_runs(runs, tmp_path, root=None, jobs=jobs)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+    assert [result["threads"] for result in found] == [1, 1]
 
 
 def test_a_part_of_the_table_runs_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

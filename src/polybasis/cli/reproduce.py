@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
+import torch
 import typer
 from matplotlib.figure import Figure
 
@@ -50,7 +51,7 @@ def node_classification_(
         bool, typer.Option("--honest", help="Unless named, models and data sets without duplicated nodes.")
     ] = False,
     splits: Annotated[int, typer.Option(help="Splits of each data set.", min=1)] = 20,
-    jobs: Annotated[int, typer.Option(help="Runs at a time, in processes that share the threads.", min=1)] = 1,
+    jobs: Annotated[int | None, typer.Option(help="Runs at a time; one for each core unless given.", min=1)] = None,
     settings: Annotated[
         Settings | None, typer.Option(help="published or tuned; unless given, published where there are any.")
     ] = None,
@@ -60,8 +61,10 @@ def node_classification_(
 ) -> None:
     """Train the paper's models on its data sets: the node-classification table, or any part of it.
 
-    What is done already is not run again. Each run has one thread with as many jobs as there are cores.
+    What is done already is not run again. Each run has one thread, so that its digits do not depend on how many cores
+    there are.
     """
+    jobs = jobs or torch.get_num_threads()
     table = node_classification
     models_, sets = (table.HONEST_MODELS, table.HONEST_DATASETS) if honest else (table.MODELS, table.DATASETS)
     runs = table.planned_runs(

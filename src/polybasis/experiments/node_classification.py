@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import torch
+
 from polybasis.data.catalogue import CATALOGUE
 from polybasis.experiments.comparison import compared, sections
 from polybasis.files import write_atomically
@@ -74,10 +76,18 @@ def execute_runs(
     cluster: str | None = None,
     finished: Callable[[Result], None] | None = None,
 ) -> list[Result]:
-    """Runs what is not done yet, and returns the results of all of it."""
-    found = []
-    for model, mine in runs.items():
-        found += run_splits(mine, folder / f"{model}.jsonl", root=root, jobs=jobs, cluster=cluster, finished=finished)
+    """Runs what is not done yet, and returns the results of all of it.
+
+    Each run has one thread: dense products add in another order with more, and after hundreds of epochs that shows.
+    """
+    found, threads = [], torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        for model, mine in runs.items():
+            file = folder / f"{model}.jsonl"
+            found += run_splits(mine, file, root=root, jobs=jobs, cluster=cluster, finished=finished)
+    finally:
+        torch.set_num_threads(threads)
     return found
 
 

@@ -43,8 +43,8 @@ class Config:
             mean in place of the weights themselves. None: no mean.
         normalise: ``rows`` where every node's features are divided by their sum, if above 1, as many authors do;
             ``binary`` where each that is not 0 counts as 1. None: features are taken as the data set has them.
-        members: copies of the model that start from different weights, are trained one after another, each to its own
-            best epoch, and classify by their mean probability. None: one model alone.
+        members: copies of the model that start from different weights, are trained one after another, each to the epoch
+            that counts for it, and classify by their mean probability. None: one model alone.
         labels: the probability that a training node's class is a feature of it in a training step; the other training
             nodes are learned from. In evaluation all of their classes are features. The model then serves only the
             graph it was trained on. None: classes are no features.

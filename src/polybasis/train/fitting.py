@@ -152,7 +152,7 @@ def fit_task(
             mean.update_parameters(model)
         val_score, val_loss = task.validate(watched)
         rank = {"score": val_score, "loss": -val_loss, "epochs": nan if isnan(val_loss) else epoch}[config.stop_on]
-        if rank >= best_rank:  # of equal scores the later: it has been trained longer
+        if rank >= best_rank:  # of equal ranks the later, which has been trained longer; never what is not a number
             best_rank, best_score, best_epoch = rank, val_score, epoch
             best = {name: value.detach().clone() for name, value in watched.state_dict().items()}
         if report is not None:

@@ -84,8 +84,8 @@ def fit(
 ) -> Fit[Model]:
     """Trains a fresh model on a graph in memory; see :func:`fit_task`. Test nodes are not looked at.
 
-    Members are trained one after another, each to its own best epoch; the first is the model that would be trained
-    alone. Each has a checkpoint of its own, whose name begins with the one given.
+    Members are trained one after another, each to the epoch that counts for it; the first is the model that would be
+    trained alone. Each has a checkpoint of its own, whose name begins with the one given.
     """
     task, alone = GraphTask(dataset, split), replace(config, members=None)
     seeds = [seed + number * SEED_STEP for number in range(config.members or 1)]

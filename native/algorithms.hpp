@@ -31,7 +31,7 @@ void optimal_basis(const Csr<T, I>&, Isa, int threads, int d, int K, const T* x,
 template <class T, class I>
 void combine(const Csr<T, I>&, Isa, int threads, int d, int K, const T* V, const T* alpha, T* z);
 
-// The gradient of z = sum_k alpha_k v_k to x (written to x_bar) and alpha; work: N x d, overwritten.
+// The gradient of z = sum_k alpha_k v_k to x (written to x_bar) and alpha; work: 2 x N x d, overwritten.
 template <class T, class I>
 void optimal_adjoint(const Csr<T, I>&, Isa, int threads, int d, int K, const T* V, const double* gamma,
                      const double* sqrt_beta, const T* alpha, const T* z_bar, T* x_bar, T* alpha_bar, T* work);

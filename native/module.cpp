@@ -10,8 +10,9 @@
 #include "algorithms.hpp"
 #include "pages.hpp"
 #include "panels.hpp"
-#include "streamed.hpp"
 #include "repeats.hpp"
+#include "streamed.hpp"
+#include "tolerance.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -135,7 +136,7 @@ class Operator {
     require_shape(alpha, {planes, d}, "alpha");
     require_shape(alpha_bar, {planes, d}, "alpha_bar");
     require_shape(x_bar, {rows(), d}, "x_bar");
-    require_shape(work, {rows(), d}, "work");
+    require_shape(work, {2, rows(), d}, "work");
     nb::gil_scoped_release release;
     ask_for_huge_pages(x_bar);
     ask_for_huge_pages(work);
@@ -314,6 +315,12 @@ void drop(In<T> x, double p, uint64_t seed, int64_t offset, Out<T> y, int thread
   polybasis::dropout(threads, static_cast<int64_t>(x.size()), x.data(), p, seed, offset, y.data());
 }
 
+template <class T>
+auto rank_tolerance() {
+  using Of = Tolerance<T>;
+  return nb::make_tuple(Of::rounding, Of::noise, Of::small, Of::most, Of::harmless);
+}
+
 // Arrays come as they are: a converted copy of an output would be written and thrown away.
 template <class Class, class Result, class... Arguments>
 void define(nb::class_<Class>& type, const char* method_name, Result (Class::*method)(Arguments...) const) {
@@ -346,6 +353,8 @@ NB_MODULE(_native, module) {
   nb::set_leak_warnings(false);  // objects that live until the interpreter ends are no leak
   module.doc() = "Kernels of polybasis on plain buffers.";
   module.def("best_isa", [] { return std::string(name(best_isa())); }, "The best instruction set of this processor.");
+  module.def("rank_tolerance", [](bool single) { return single ? rank_tolerance<float>() : rank_tolerance<double>(); },
+             "single"_a, "The constants of the rule that ends a basis.");
   module.def("dropout", drop<float>, "x"_a.noconvert(), "p"_a, "seed"_a, "offset"_a,
              "y"_a.noconvert(), "threads"_a);
   module.def("dropout", drop<double>, "x"_a.noconvert(), "p"_a, "seed"_a, "offset"_a,

@@ -5,6 +5,7 @@
 #include "algorithms.hpp"
 #include "engine.hpp"
 #include "panels.hpp"
+#include "tolerance.hpp"
 
 namespace polybasis {
 namespace {
@@ -66,36 +67,13 @@ class Drift {
   std::vector<double> before_, now_, next_;
 };
 
-template <class T>
-struct Tolerance {
-  static constexpr double eps = std::numeric_limits<T>::epsilon();
-  // A residual of this length (P v has length 1 at most) is rounding noise: the Krylov space is exhausted. Dividing by a
-  // small residual magnifies the noise of all that follows, so the limit rises with each one below `small`, up to `most`;
-  // and one below `faded` has too few digits left to go on with. These are shares of the largest residual so far, because
-  // a P -> a P + b has the same Krylov spaces.
-  static constexpr double rank = 48 * eps;
-  static constexpr double small = 0.8;
-  static inline const double most = 2 * std::cbrt(eps);
-  static constexpr double faded = sizeof(T) == 4 ? 3e-4 : 1e-5;
-  // What one step adds to <v_{k+1}, v_j>. Rounding errors are independent and average out over the nodes; the constant
-  // leaves room for signals so regular (steps, stripes) that they do not.
-  static double noise(int64_t nodes) {
-    const double n = static_cast<double>(nodes);
-    return (0.04 + 0.5 / std::sqrt(n) + 6 / n) * eps;
-  }
-  // A residual that is this share of P v_k has lost digits to cancellation: orthogonalise again in any case.
-  static constexpr double cancelled = 0.1;
-  // An estimated drift that calls for orthogonalising again; about 4e-6 and 7e-15.
-  static constexpr double drift = 32 * eps;
-};
-
 template <class T, class I>
 class Lanczos {
  public:
   Lanczos(Engine<T, I>& engine, int width, int K, T* V, double* gamma, double* beta, int64_t* rank)
       : engine_(engine), width_(width), plane_(engine.graph.rows * width), V_(V), gamma_(gamma),
-        beta_(beta), rank_(rank), limit_(width), scale_(width), weights_(static_cast<size_t>(2 * K + 2) * width),
-        drift_(K, width, Tolerance<T>::noise(engine.graph.rows)) {}
+        beta_(beta), rank_(rank), K_(K), noise_(width), scale_(width), weights_(static_cast<size_t>(2 * K + 2) * width),
+        drift_(K, width, Tolerance<T>::drift_per_step(engine.graph.rows)) {}
 
   // v_0 = x / |x|, up to the factor left in scale_. The power of two keeps the squares of any finite x in range.
   void start(const T* x, const double* peaks) {
@@ -116,7 +94,7 @@ class Lanczos {
   // v_{k+1}, up to scale_, from v_k and v_{k-1}; v_k becomes final.
   void step(int k) {
     T* w = vector(k + 1);
-    set_limits(k);
+    set_noise(k);
     project(k, w);
     const auto scale = split(scale_.data()), gamma = split(row(gamma_, k));
     auto norms = lengths([&](Rows rows, double* sums) {
@@ -160,20 +138,47 @@ class Lanczos {
     return squares;
   }
 
-  // What each residual after v_k has to exceed for the basis to go on.
-  void set_limits(int k) {
+  // The error to expect in each residual after v_k.
+  void set_noise(int k) {
     for (int c = 0; c < width_; ++c) {
-      double largest = 0, noise = Tolerance<T>::rank;
+      double largest = 0, noise = Tolerance<T>::noise;
       for (int j = 1; j <= k; ++j) largest = std::max(largest, row(beta_, j)[c]);
       for (int j = 1; j <= k; ++j)
-        if (const double beta = row(beta_, j)[c]; beta > 0) noise *= std::max(1.0, Tolerance<T>::small * largest / beta);
-      noise = std::min(noise, std::max(Tolerance<T>::most * largest, Tolerance<T>::rank));
-      limit_[c] = std::max(noise, Tolerance<T>::faded * largest);
+        if (const double beta = row(beta_, j)[c]; beta > 0) noise *= std::max(1.0, Tolerance<T>::small / beta);
+      noise_[c] = std::min(noise, std::max(Tolerance<T>::most * largest, Tolerance<T>::noise));
     }
   }
 
+  // Whether the basis of a channel ends at v_k, whose residual has this length.
+  bool ends(int c, int k, double norm) const {
+    if (norm <= Tolerance<T>::rounding) return true;
+    return norm <= noise_[c] && stopping_error(c, k, norm) <= Tolerance<T>::harmless;
+  }
+
+  // A bound for |T_m(P) x - |x| V T_m(T) e_0| / |x| over all m <= K where v_k is the last vector. Each step of the Chebyshev
+  // recurrence on y_m = T_m(T) e_0 drops 2 beta v_{k+1} times the last entry of y_m; what is dropped at step m arrives at step K
+  // multiplied by U_{K-1-m}(P), of norm K - m at most.
+  double stopping_error(int c, int k, double norm) const {
+    std::vector<double> y(k + 1, 0.0), before(k + 1, 0.0), next(k + 1);
+    y[0] = 1;
+    double bound = 0;
+    for (int m = 0; m < K_; ++m) {
+      const double factor = m > 0 ? 2 : 1;
+      bound += factor * norm * std::abs(y[k]) * (K_ - m);
+      for (int i = 0; i <= k; ++i) {
+        double product = gamma_[i * width_ + c] * y[i];
+        if (i > 0) product += beta_[i * width_ + c] * y[i - 1];
+        if (i < k) product += beta_[(i + 1) * width_ + c] * y[i + 1];
+        next[i] = factor * product - before[i];
+      }
+      before.swap(y);
+      y.swap(next);
+    }
+    return bound;
+  }
+
   void end_or_go_on(int c, int k, double norm) {
-    const bool alive = norm > (k > 0 ? limit_[c] : 0);
+    const bool alive = norm > 0 && !(k > 0 && ends(c, k - 1, norm));
     row(beta_, k)[c] = alive ? norm : 0;
     scale_[c] = alive ? 1 / norm : 0;
     rank_[c] += alive;
@@ -184,7 +189,7 @@ class Lanczos {
     bool any = false;
     int reach = 0;
     for (int c = 0; c < width_; ++c) {
-      if (norms[c] <= limit_[c]) continue;
+      if (ends(c, k, norms[c])) continue;
       row(beta_, k + 1)[c] = norms[c];
       const auto estimate = drift_.advance(c, k, Tolerance<T>::drift, gamma_, beta_);
       const double product = std::hypot(norms[c], row(gamma_, k)[c], k > 0 ? row(beta_, k)[c] : 0.0);  // |P v_k|
@@ -207,10 +212,10 @@ class Lanczos {
       std::copy(inner.begin(), inner.end(), weights_.begin());
       if (v && count > k) std::fill_n(weights_.begin() + numbers + k * width_, width_, T(0));  // <v_k, v_k>
       const auto left = lengths([&](Rows rows, double* sums) {
-        engine_.on_rows.remove(width_, rows, vector(k + 1), v, V_, plane_, count, weights_.data(), sums);
+        engine_.on_rows.remove(width_, rows, vector(k + 1), vector(k + 1), v, V_, plane_, count, weights_.data(), sums);
       });
       shorter = false;
-      for (int c = 0; c < width_; ++c) shorter |= left[c] > limit_[c] && left[c] < 0.7 * norms[c];
+      for (int c = 0; c < width_; ++c) shorter |= left[c] < 0.7 * norms[c] && !ends(c, k, left[c]);
       norms = left;
     }
     drift_.reset(k, count);
@@ -222,7 +227,8 @@ class Lanczos {
   T* const V_;
   double *const gamma_, *const beta_;
   int64_t* const rank_;
-  std::vector<double> limit_, scale_;
+  const int K_;
+  std::vector<double> noise_, scale_;
   std::vector<T> weights_;
   Drift drift_;
 };
@@ -236,71 +242,6 @@ void basis_of_panel(const Csr<T, I>& graph, Isa isa, int threads, int d, int K, 
   for (int k = 0; k < K; ++k) lanczos.step(k);
   lanczos.finish(K);
   if (last_gamma) lanczos.project(K, nullptr);
-}
-
-template <class T, class I>
-void adjoint_of_panel(const Csr<T, I>& graph, Isa isa, int threads, int d, int K, const T* V, const double* gamma,
-                      const double* sqrt_beta, const T* alpha, const T* z_bar, T* x_bar, T* alpha_bar, T* work) {
-  Engine<T, I> engine(graph, isa, threads, d);
-  const int64_t plane = graph.rows * d;
-  const auto vector = [&](int k) { return k < 0 ? nullptr : V + k * plane; };
-  const auto g = [&](int k, int c) { return gamma[k * d + c]; };
-  const auto b = [&](int k, int c) { return sqrt_beta[k * d + c]; };
-  // lambda_k is written over t_{k+1}; the roles of the two arrays change at every step, so that x_bar holds lambda_0.
-  T* lambda = K % 2 ? work : x_bar;
-  T* other = K % 2 ? x_bar : work;
-  const std::vector<T> none(d, T(0));
-  std::vector<T> t_prev(d), next(d), here(d), prev(d), own(d), p(d), q(d), r(d);
-  std::vector<double> g_bar(d), g_bar_next(d, 0.0), b_bar(d, 0.0);
-
-  const auto advance = [&](int k, const T* t) {
-    OptimalAdjointStep<T> step{{alpha + k * d, t_prev.data(), next.data(), here.data(), prev.data(), own.data()},
-                               z_bar, t, lambda, vector(k + 1 > K ? -1 : k + 1), vector(k), vector(k - 1)};
-    const auto Pt = t ? engine.product_with(t) : Product<T, I>{};
-    auto sums = engine.sum(4 * d, [&](Rows rows, double* partial) {
-      engine.on_graph.optimal_adjoint(Pt, d, rows, step, partial);
-    });
-    for (int c = 0; c < d; ++c) alpha_bar[k * d + c] = static_cast<T>(sums[3 * d + c]);
-    return sums;
-  };
-
-  auto sums = advance(K, nullptr);
-  for (int k = K - 1; k >= 0; --k) {
-    // t = u_bar + g_bar v_k, u_bar = (lambda - s v_{k+1}) / beta_{k+1} + b_bar v_{k+1}
-    for (int c = 0; c < d; ++c) {
-      const double inverse = b(k + 1, c) > 0 ? 1 / b(k + 1, c) : 0;
-      g_bar[c] = -sums[d + c] * inverse;
-      p[c] = static_cast<T>(inverse);
-      q[c] = static_cast<T>(b_bar[c] - sums[c] * inverse);
-      r[c] = static_cast<T>(g_bar[c]);
-      t_prev[c] = static_cast<T>(-b(k + 1, c));
-      next[c] = static_cast<T>(b(k + 1, c) * (g_bar[c] + g_bar_next[c]));
-      here[c] = static_cast<T>(2 * g(k, c) * g_bar[c]);
-      prev[c] = static_cast<T>(k > 0 ? b(k, c) * g_bar[c] : 0);
-      own[c] = static_cast<T>(-g(k, c));
-    }
-    engine.run([&](Rows rows) {
-      engine.on_rows.mix(d, rows, p.data(), lambda, q.data(), vector(k + 1), r.data(), vector(k), lambda);
-    });
-    std::swap(lambda, other);
-    if (k == K - 1) engine.run([&](Rows rows) {  // nothing came before: t_{k+1} is zero
-      engine.on_rows.mix(d, rows, none.data(), other, nullptr, nullptr, nullptr, nullptr, lambda);
-    });
-    sums = advance(k, other);
-    g_bar_next = g_bar;
-    for (int c = 0; c < d; ++c) b_bar[c] = -sums[2 * d + c];
-  }
-  // x_bar = (lambda_0 - <lambda_0, v_0> v_0) / beta_0. The difference comes first: for a tiny signal each of its terms,
-  // divided, would overflow.
-  const std::vector<T> one(d, T(1));
-  for (int c = 0; c < d; ++c) {
-    p[c] = static_cast<T>(-sums[c]);
-    q[c] = b(0, c) > 0 ? static_cast<T>(std::min<double>(1 / b(0, c), std::numeric_limits<T>::max())) : T(0);
-  }
-  engine.run([&](Rows rows) {
-    engine.on_rows.mix(d, rows, one.data(), lambda, p.data(), vector(0), nullptr, nullptr, lambda);
-    engine.on_rows.mix(d, rows, q.data(), lambda, nullptr, nullptr, nullptr, nullptr, lambda);
-  });
 }
 
 }  // namespace
@@ -317,26 +258,14 @@ void optimal_basis(const Csr<T, I>& graph, Isa isa, int threads, int d, int K, c
 }
 
 template <class T, class I>
-void optimal_adjoint(const Csr<T, I>& graph, Isa isa, int threads, int d, int K, const T* V, const double* gamma,
-                     const double* sqrt_beta, const T* alpha, const T* z_bar, T* x_bar, T* alpha_bar, T* work) {
-  over_panels<T>(graph.rows, d, threads, [&](const Panel& panel) {
-    const ColumnsIn<double> gamma_(gamma, K + 1, d, panel), sqrt_beta_(sqrt_beta, K + 1, d, panel);
-    const ColumnsIn<T> alpha_(alpha, K + 1, d, panel), z_bar_(z_bar, graph.rows, d, panel);
-    const ColumnsOut<T> x_bar_(x_bar, graph.rows, d, panel), alpha_bar_(alpha_bar, K + 1, d, panel);
-    adjoint_of_panel<T, I>(graph, isa, panel.threads, panel.width, K, packed(V, K + 1, graph.rows, panel), gamma_,
-                           sqrt_beta_, alpha_, z_bar_, x_bar_, alpha_bar_, packed(work, 1, graph.rows, panel));
-  });
-}
-
-template <class T, class I>
 void combine(const Csr<T, I>& graph, Isa isa, int threads, int d, int K, const T* V, const T* alpha, T* z) {
   over_panels<T>(graph.rows, d, threads, [&](const Panel& panel) {
     const ColumnsIn<T> alpha_(alpha, K + 1, d, panel);
     const ColumnsOut<T> z_(z, graph.rows, d, panel);
     Engine<T, I> engine(graph, isa, panel.threads, panel.width);
     engine.run([&](Rows rows) {
-      engine.on_rows.combine(panel.width, rows, packed(V, K + 1, graph.rows, panel), graph.rows * panel.width, K + 1,
-                             alpha_, z_);
+      engine.on_rows.combine(panel.width, rows, nullptr, nullptr, packed(V, K + 1, graph.rows, panel),
+                             graph.rows * panel.width, K + 1, alpha_, z_);
     });
   });
 }
@@ -362,9 +291,7 @@ void peak(const Csr<T, I>& graph, Isa isa, int threads, int d, const T* x, doubl
   template void peak(const Csr<T, I>&, Isa, int, int, const T*, double*);                                             \
   template void optimal_basis(const Csr<T, I>&, Isa, int, int, int, const T*, const double*, T*, double*, double*, \
                                  int64_t*, bool);                                                                         \
-  template void combine(const Csr<T, I>&, Isa, int, int, int, const T*, const T*, T*);                                \
-  template void optimal_adjoint(const Csr<T, I>&, Isa, int, int, int, const T*, const double*, const double*,         \
-                                const T*, const T*, T*, T*, T*);
+  template void combine(const Csr<T, I>&, Isa, int, int, int, const T*, const T*, T*);
 POLYBASIS_INSTANTIATE(float, int32_t)
 POLYBASIS_INSTANTIATE(float, int64_t)
 POLYBASIS_INSTANTIATE(double, int32_t)

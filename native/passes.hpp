@@ -103,16 +103,15 @@ struct RecurrenceAdjointStep {
   const T *h, *h_prev;
 };
 
-// lambda' = z z_bar + t_prev t_prev + next v_next + here v + prev v_prev + own t + P t, written over t_prev, with the
-// sums <lambda', v>, <lambda', v_prev>, <t, v_prev>, <z_bar, v>. Without t only the first term is there; v_prev may be null.
+// r' = z z_bar + product P r + own r + before r_before + last v_last + last_but_one v_last_but_one, with the sums <r', v_last>
+// and |r'|^2. r_before may be null, or r_next itself.
 template <class T>
 struct OptimalAdjointStep {
   struct {
-    const T *z, *t_prev, *next, *here, *prev, *own;
+    const T *z, *product, *own, *before, *last, *last_but_one;
   } weight;
-  const T *z_bar, *t;
-  T* t_prev;
-  const T *v_next, *v, *v_prev;
+  const T *z_bar, *r, *r_before, *v_last, *v_last_but_one;
+  T* r_next;
 };
 
 template <class T, class I>
@@ -125,7 +124,7 @@ struct Passes {
   void (*recurrence)(const Product<T, I>& Ph, int width, Rows, const RecurrenceStep<T>&);
   void (*recurrence_adjoint)(const Product<T, I>& Plambda, int width, Rows, const RecurrenceAdjointStep<T>&,
                              double* sums);
-  void (*optimal_adjoint)(const Product<T, I>& Pt, int width, Rows, const OptimalAdjointStep<T>&, double* sums);
+  void (*optimal_adjoint)(const Product<T, I>& Pr, int width, Rows, const OptimalAdjointStep<T>&, double* sums);
 };
 
 // Passes on vectors u that stand for v = D^1/2 u (isolated nodes: v = u): then P v needs no value of a neighbour but its u.
@@ -155,11 +154,12 @@ struct RowPasses {
   void (*subtract)(int width, Rows, T* u, const Split<T>& scale, const Split<T>& gamma, T* w, double* sums);
   // sums <w, v_j>, j < count, where v_j starts `plane` elements after v_{j-1}, then <u, v_j>; u may be null.
   void (*dots)(int width, Rows, const T* w, const T* u, const T* v, int64_t plane, int count, double* sums);
-  // w = w - sum_j weights_j v_j; sums |w|^2. weights: count rows of `width`. The same for u with the `count` rows of weights
+  // w = from - sum_j weights_j v_j; sums |w|^2. weights: count rows of `width`. u = u - sum_j .. with the `count` rows of weights
   // that follow; u may be null, or one of the v_j.
-  void (*remove)(int width, Rows, T* w, T* u, const T* v, int64_t plane, int count, const T* weights, double* sums);
-  // z = sum_j weights_j v_j.
-  void (*combine)(int width, Rows, const T* v, int64_t plane, int count, const T* weights, T* z);
+  void (*remove)(int width, Rows, const T* from, T* w, T* u, const T* v, int64_t plane, int count, const T* weights,
+                 double* sums);
+  // z = scale (x + sum_j weights_j v_j); scale and x may be null. z may be x.
+  void (*combine)(int width, Rows, const T* scale, const T* x, const T* v, int64_t plane, int count, const T* weights, T* z);
   // y_row += share y_parent for all links in their order, on `width` channels of `stride`.
   void (*follow)(int width, int64_t stride, const Link<T>* links, int64_t count, T* y);
   // y = p x + q u + r v (null vectors: term absent); y may be x.

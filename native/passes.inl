@@ -60,35 +60,6 @@ inline Lanes<T, L / 2> half(const Lanes<T, L>& v, std::integer_sequence<int, i..
     return __builtin_shufflevector(v, v, (first + i)...);
 }
 
-// sums += a b, channel by channel, in double. Vectors that are too wide for that come in halves.
-template <int L, class T>
-inline void add_products(double* sums, const Lanes<T, L>& a, const Lanes<T, L>& b) {
-  if constexpr (L > 1 && L * sizeof(double) > POLYBASIS_BYTES) {
-    constexpr auto lanes = std::make_integer_sequence<int, L / 2>{};
-    add_products<L / 2, T>(sums, half<0, L, T>(a, lanes), half<0, L, T>(b, lanes));
-    add_products<L / 2, T>(sums + L / 2, half<L / 2, L, T>(a, lanes), half<L / 2, L, T>(b, lanes));
-  } else {
-    store(sums, load<L>(sums) + widened<L, T>(a) * widened<L, T>(b));
-  }
-}
-
-// Sums of a few inner products over a tile of rows. They start from zero in every tile: long running sums lose digits.
-template <class T, int count>
-struct TileSums {
-  alignas(64) double values[count][widest<T>] = {};
-
-  template <int L>
-  void add(int which, int c, const Lanes<T, L>& a, const Lanes<T, L>& b) {
-    add_products<L, T>(&values[which][c], a, b);
-  }
-  void add_to(double* sums, int width) const {
-    for (int which = 0; which < count; ++which) add_to(which, sums + which * width, width);
-  }
-  void add_to(int which, double* sums, int width) const {
-    for (int c = 0; c < width; ++c) sums[c] += values[which][c];
-  }
-};
-
 template <int L>
 struct Width {};
 
@@ -105,6 +76,63 @@ inline void over_channels(int width, F&& f) {
   if constexpr (most > 2)
     if (c + 2 <= width) f(Width<2>{}, c), c += 2;
   if (c < width) f(Width<1>{}, c);
+}
+
+// The sum of a b over rows for L channels, in double. Vectors too wide for one register of doubles come in halves.
+template <int L, class T>
+class InnerProduct {
+ public:
+  void add(const Lanes<T, L>& a, const Lanes<T, L>& b) {
+    if constexpr (halves == 2) {
+      constexpr auto lanes = std::make_integer_sequence<int, part>{};
+      sum_[0] += widened<part, T>(half<0, L, T>(a, lanes)) * widened<part, T>(half<0, L, T>(b, lanes));
+      sum_[1] += widened<part, T>(half<part, L, T>(a, lanes)) * widened<part, T>(half<part, L, T>(b, lanes));
+    } else {
+      sum_[0] += widened<L, T>(a) * widened<L, T>(b);
+    }
+  }
+  void add_to(double* sums) const {
+    for (int h = 0; h < halves; ++h) store(sums + h * part, load<part>(sums + h * part) + sum_[h]);
+  }
+
+ private:
+  static constexpr int halves = L > 1 && L * sizeof(double) > POLYBASIS_BYTES ? 2 : 1;
+  static constexpr int part = L / halves;
+  Lanes<double, part> sum_[halves] = {};
+};
+
+// Calls f for groups of channels [c, c + L * V), V being `most` at most.
+template <class T, int most, class F>
+inline void over_groups(int width, F&& f) {
+  constexpr int lanes = POLYBASIS_BYTES / sizeof(T);
+  int c = 0;
+  auto take = [&]<int L, int V>(Width<L> l, Width<V> v) {
+    for (; c + L * V <= width; c += L * V) f(l, v, c);
+  };
+  if constexpr (most >= 8) take(Width<lanes>{}, Width<8>{});
+  if constexpr (most >= 4) take(Width<lanes>{}, Width<4>{});
+  if constexpr (most >= 2) take(Width<lanes>{}, Width<2>{});
+  take(Width<lanes>{}, Width<1>{});
+  if constexpr (lanes > 8) take(Width<8>{}, Width<1>{});
+  if constexpr (lanes > 4) take(Width<4>{}, Width<1>{});
+  if constexpr (lanes > 2) take(Width<2>{}, Width<1>{});
+  take(Width<1>{}, Width<1>{});
+}
+
+// Calls f(Width<L>, c, i, inner) for vectors of L channels from channel c on of every row i of a tile, with `count` inner
+// products that stay in registers. They start from zero in every tile: long running sums lose digits.
+template <class T, int count, class F>
+inline void over_tile(int width, Rows tile, double* sums, F&& f) {
+  constexpr int registers = POLYBASIS_BYTES == 64 ? 16 : 8;  // that inner products may take
+  constexpr int each = count * int(sizeof(double) / sizeof(T));
+  over_groups<T, (registers > each ? registers / each : 1)>(width, [&]<int L, int V>(Width<L> lanes, Width<V>, int c) {
+    InnerProduct<L, T> inner[V][count];
+    for (int64_t i = tile.begin; i < tile.end; ++i)
+#pragma GCC unroll 8
+      for (int v = 0; v < V; ++v) f(lanes, c + v * L, i, inner[v]);
+    for (int v = 0; v < V; ++v)
+      for (int which = 0; which < count; ++which) inner[v][which].add_to(sums + which * width + c + v * L);
+  });
 }
 
 // factor * x, with the digits of the factor that T alone would lose: a factor that is wrong by half a unit is wrong in the
@@ -166,31 +194,13 @@ inline void gather(const Csr<T, I>& graph, Rows rows, const T* x, int64_t x_stri
   }
 }
 
-// Calls f for groups of channels [c, c + L * V), as many at a time as registers can hold sums of.
-template <class T, class F>
-inline void over_groups(int width, F&& f) {
-  constexpr int lanes = POLYBASIS_BYTES / sizeof(T);
-  // Plain x86 has too few registers for a whole row.
-  constexpr int fitting = widest<T> / lanes < 8 ? widest<T> / lanes : 8;
-  int c = 0;
-  auto take = [&]<int L, int V>(Width<L> l, Width<V> v) {
-    for (; c + L * V <= width; c += L * V) f(l, v, c);
-  };
-  if constexpr (fitting >= 8) take(Width<lanes>{}, Width<8>{});
-  if constexpr (fitting >= 4) take(Width<lanes>{}, Width<4>{});
-  take(Width<lanes>{}, Width<2>{});
-  take(Width<lanes>{}, Width<1>{});
-  if constexpr (lanes > 8) take(Width<8>{}, Width<1>{});
-  if constexpr (lanes > 4) take(Width<4>{}, Width<1>{});
-  if constexpr (lanes > 2) take(Width<2>{}, Width<1>{});
-  take(Width<1>{}, Width<1>{});
-}
-
 // Rows of P x into y, whose first row stands for rows.begin.
 template <class T, class I>
 inline void gather_rows(const Csr<T, I>& graph, int width, Rows rows, const T* x, T* y, int64_t y_stride) {
   const bool near = graph.rows * width * int64_t(sizeof(T)) <= near_bytes;
-  over_groups<T>(width, [&]<int L, int V>(Width<L>, Width<V>, int c) {
+  // Plain x86 has too few registers for a whole row.
+  constexpr int lanes = POLYBASIS_BYTES / sizeof(T), most = widest<T> / lanes < 8 ? widest<T> / lanes : 8;
+  over_groups<T, most>(width, [&]<int L, int V>(Width<L>, Width<V>, int c) {
     // By the width of the group and not of a register: AVX2 and AVX-512 add the same numbers in the same order. Plain x86
     // has not as many registers.
     constexpr int bytes = POLYBASIS_BYTES == 16 ? 32 * V : L * V * int(sizeof(T));
@@ -225,16 +235,13 @@ template <class T, class I>
 void lanczos_product(const Product<T, I>& Pu, int width, Rows rows, const T* u, const Split<T>& scale, const T* v_prev,
                      const Split<T>& beta, T* w, double* sums) {
   over_products(Pu, width, rows, w, [&](Rows tile, T* y, int64_t y_stride) {
-    TileSums<T, 1> inner;
-    for (int64_t i = tile.begin; i < tile.end; ++i, y += y_stride)
-      over_channels<T>(width, [&]<int L>(Width<L>, int c) {
-        const int64_t at = i * width + c;
-        auto value = times<L, T>(scale, c, load<L>(y + c));
-        if (v_prev) value -= times<L, T>(beta, c, load<L>(v_prev + at));
-        store(y + c, value);
-        inner.template add<L>(0, c, value, load<L>(u + at));
-      });
-    inner.add_to(sums, width);
+    over_tile<T, 1>(width, tile, sums, [&]<int L>(Width<L>, int c, int64_t i, auto* inner) {
+      T* const at_y = y + (i - tile.begin) * y_stride + c;
+      auto value = times<L, T>(scale, c, load<L>(at_y));
+      if (v_prev) value -= times<L, T>(beta, c, load<L>(v_prev + i * width + c));
+      store(at_y, value);
+      inner[0].add(value, load<L>(u + i * width + c));
+    });
   });
 }
 
@@ -256,54 +263,39 @@ template <class T, class I>
 void recurrence_adjoint(const Product<T, I>& Plambda, int width, Rows rows, const RecurrenceAdjointStep<T>& step,
                         double* sums) {
   over_products(Plambda, width, rows, static_cast<T*>(nullptr), [&](Rows tile, T* y, int64_t y_stride) {
-    TileSums<T, 4> inner;
-    for (int64_t i = tile.begin; i < tile.end; ++i, y += y_stride)
-      over_channels<T>(width, [&]<int L>(Width<L>, int c) {
-        const int64_t at = i * width + c;
-        const auto p_lambda = load<L>(y + c), lambda = load<L>(step.lambda + at), z_bar = load<L>(step.z_bar + at);
-        const auto h = load<L>(step.h + at);
-        inner.template add<L>(0, c, p_lambda, h);
-        inner.template add<L>(1, c, lambda, h);
-        if (step.h_prev) inner.template add<L>(2, c, lambda, load<L>(step.h_prev + at));
-        inner.template add<L>(3, c, z_bar, h);
-        store(step.lambda_next + at, load<L>(step.alpha + c) * z_bar + load<L>(step.a + c) * p_lambda +
-                                         load<L>(step.b + c) * lambda +
-                                         load<L>(step.c + c) * load<L>(step.lambda_next + at));
-      });
-    inner.add_to(sums, width);
+    over_tile<T, 4>(width, tile, sums, [&]<int L>(Width<L>, int c, int64_t i, auto* inner) {
+      const int64_t at = i * width + c;
+      const auto p_lambda = load<L>(y + (i - tile.begin) * y_stride + c);
+      const auto lambda = load<L>(step.lambda + at), z_bar = load<L>(step.z_bar + at), h = load<L>(step.h + at);
+      inner[0].add(p_lambda, h);
+      inner[1].add(lambda, h);
+      if (step.h_prev) inner[2].add(lambda, load<L>(step.h_prev + at));
+      inner[3].add(z_bar, h);
+      store(step.lambda_next + at, load<L>(step.alpha + c) * z_bar + load<L>(step.a + c) * p_lambda +
+                                       load<L>(step.b + c) * lambda +
+                                       load<L>(step.c + c) * load<L>(step.lambda_next + at));
+    });
   });
 }
 
 template <class T, class I>
-void optimal_adjoint(const Product<T, I>& Pt, int width, Rows rows, const OptimalAdjointStep<T>& step, double* sums) {
+void optimal_adjoint(const Product<T, I>& Pr, int width, Rows rows, const OptimalAdjointStep<T>& step, double* sums) {
   const auto& weight = step.weight;
-  auto finish = [&](Rows tile, const T* y, int64_t y_stride) {
-    TileSums<T, 4> inner;
-    for (int64_t i = tile.begin; i < tile.end; ++i, y += y_stride)
-      over_channels<T>(width, [&]<int L>(Width<L>, int c) {
-        const int64_t at = i * width + c;
-        const auto z_bar = load<L>(step.z_bar + at), v = load<L>(step.v + at);
-        Lanes<T, L> v_prev{};
-        if (step.v_prev) v_prev = load<L>(step.v_prev + at);
-        auto lambda = load<L>(weight.z + c) * z_bar;
-        if (step.t) {
-          const auto t = load<L>(step.t + at);
-          lambda += load<L>(y + c) + load<L>(weight.own + c) * t + load<L>(weight.t_prev + c) * load<L>(step.t_prev + at);
-          lambda += load<L>(weight.next + c) * load<L>(step.v_next + at) + load<L>(weight.here + c) * v;
-          lambda += load<L>(weight.prev + c) * v_prev;
-          inner.template add<L>(2, c, t, v_prev);
-        }
-        store(step.t_prev + at, lambda);
-        inner.template add<L>(0, c, lambda, v);
-        inner.template add<L>(1, c, lambda, v_prev);
-        inner.template add<L>(3, c, z_bar, v);
-      });
-    inner.add_to(sums, width);
-  };
-  if (step.t)
-    over_products(Pt, width, rows, static_cast<T*>(nullptr), finish);
-  else
-    over_tiles(rows, [&](Rows tile) { finish(tile, nullptr, 0); });
+  over_products(Pr, width, rows, static_cast<T*>(nullptr), [&](Rows tile, T* y, int64_t y_stride) {
+    over_tile<T, 2>(width, tile, sums, [&]<int L>(Width<L>, int c, int64_t i, auto* inner) {
+      const int64_t at = i * width + c;
+      const auto last = load<L>(step.v_last + at);
+      auto value = load<L>(weight.z + c) * load<L>(step.z_bar + at);
+      value += load<L>(weight.product + c) * load<L>(y + (i - tile.begin) * y_stride + c);
+      value += load<L>(weight.own + c) * load<L>(step.r + at);
+      if (step.r_before) value += load<L>(weight.before + c) * load<L>(step.r_before + at);
+      value += load<L>(weight.last + c) * last;
+      value += load<L>(weight.last_but_one + c) * load<L>(step.v_last_but_one + at);
+      store(step.r_next + at, value);
+      inner[0].add(value, last);
+      inner[1].add(value, value);
+    });
+  });
 }
 
 // ---- passes without a product: rows in their order, which is what the hardware's prefetching wants --------------------
@@ -329,29 +321,28 @@ inline void over_rows(int width, Rows rows, F&& f) {
 template <class T>
 void rescale(int width, Rows rows, const T* x, const double* scale, T* y, double* sums) {
   over_tiles(rows, [&](Rows tile) {
-    TileSums<T, 1> squares;
+    double squares[widest<T>] = {};
     for (int64_t i = tile.begin; i < tile.end; ++i)
       for (int c = 0; c < width; ++c) {
         const T value = static_cast<T>(x[i * width + c] * scale[c]);
         y[i * width + c] = value;
-        squares.template add<1>(0, c, value, value);
+        squares[c] += double(value) * double(value);
       }
-    squares.add_to(sums, width);
+    for (int c = 0; c < width; ++c) sums[c] += squares[c];
   });
 }
 
 template <class T>
 void subtract(int width, Rows rows, T* u, const Split<T>& scale, const Split<T>& gamma, T* w, double* sums) {
   over_tiles(rows, [&](Rows tile) {
-    TileSums<T, 1> squares;
-    over_rows<T>(width, tile, [&]<int L>(Width<L>, int c, int64_t at) {
+    over_tile<T, 1>(width, tile, sums, [&]<int L>(Width<L>, int c, int64_t i, auto* inner) {
+      const int64_t at = i * width + c;
       const auto v = times<L, T>(scale, c, load<L>(u + at));
       const auto value = load<L>(w + at) - times<L, T>(gamma, c, v);
       store(u + at, v);
       store(w + at, value);
-      squares.template add<L>(0, c, value, value);
+      inner[0].add(value, value);
     });
-    squares.add_to(sums, width);
   });
 }
 
@@ -359,43 +350,51 @@ template <class T>
 void dots(int width, Rows rows, const T* w, const T* u, const T* v, int64_t plane, int count, double* sums) {
   over_tiles(rows, [&](Rows tile) {
     for (int j = 0; j < count; ++j) {
-      TileSums<T, 2> inner;
-      over_rows<T>(width, tile, [&]<int L>(Width<L>, int c, int64_t at) {
-        const auto v_j = load<L>(v + j * plane + at);
-        inner.template add<L>(0, c, load<L>(w + at), v_j);
-        if (u) inner.template add<L>(1, c, load<L>(u + at), v_j);
+      const T* const v_j = v + j * plane;
+      if (!u) {
+        over_tile<T, 1>(width, tile, sums + j * width, [&]<int L>(Width<L>, int c, int64_t i, auto* inner) {
+          inner[0].add(load<L>(w + i * width + c), load<L>(v_j + i * width + c));
+        });
+        continue;
+      }
+      double both[2 * widest<T>] = {};
+      over_tile<T, 2>(width, tile, both, [&]<int L>(Width<L>, int c, int64_t i, auto* inner) {
+        const auto here = load<L>(v_j + i * width + c);
+        inner[0].add(load<L>(w + i * width + c), here);
+        inner[1].add(load<L>(u + i * width + c), here);
       });
-      inner.add_to(0, sums + j * width, width);
-      if (u) inner.add_to(1, sums + (count + j) * width, width);
+      for (int c = 0; c < width; ++c) sums[j * width + c] += both[c];
+      for (int c = 0; c < width; ++c) sums[(count + j) * width + c] += both[width + c];
     }
   });
 }
 
 template <class T>
-void remove(int width, Rows rows, T* w, T* u, const T* v, int64_t plane, int count, const T* weights, double* sums) {
+void remove(int width, Rows rows, const T* from, T* w, T* u, const T* v, int64_t plane, int count, const T* weights, double* sums) {
   over_tiles(rows, [&](Rows tile) {
-    TileSums<T, 1> squares;
-    over_rows<T>(width, tile, [&]<int L>(Width<L>, int c, int64_t at) {
+    over_tile<T, 1>(width, tile, sums, [&]<int L>(Width<L>, int c, int64_t i, auto* inner) {
+      const int64_t at = i * width + c;
       Lanes<T, L> of_w{}, of_u{};
       for (int j = 0; j < count; ++j) {
         const auto v_j = load<L>(v + j * plane + at);
         of_w += load<L>(weights + j * width + c) * v_j;
         if (u) of_u += load<L>(weights + (count + j) * width + c) * v_j;
       }
-      const auto value = load<L>(w + at) - of_w;
+      const auto value = load<L>(from + at) - of_w;
       store(w + at, value);
       if (u) store(u + at, load<L>(u + at) - of_u);
-      squares.template add<L>(0, c, value, value);
+      inner[0].add(value, value);
     });
-    squares.add_to(sums, width);
   });
 }
 
 template <class T>
-void combine(int width, Rows rows, const T* v, int64_t plane, int count, const T* weights, T* z) {
+void combine(int width, Rows rows, const T* scale, const T* x, const T* v, int64_t plane, int count, const T* weights, T* z) {
   over_rows<T>(width, rows, [&]<int L>(Width<L>, int c, int64_t at) {
     Lanes<T, L> sum{};
     for (int j = 0; j < count; ++j) sum += load<L>(weights + j * width + c) * load<L>(v + j * plane + at);
+    if (x) sum += load<L>(x + at);
+    if (scale) sum *= load<L>(scale + c);
     store(z + at, sum);
   });
 }
@@ -421,6 +420,8 @@ void mix(int width, Rows rows, const T* p, const T* x, const T* q, const T* u, c
 }
 
 // ---- passes on a graph without values -------------------------------------------------------------------------------
+
+constexpr int bare_vectors = widest<float> * int(sizeof(float)) / POLYBASIS_BYTES < 8 ? widest<float> * int(sizeof(float)) / POLYBASIS_BYTES : 8;
 
 // L * V channels of the neighbours' rows of u. An index that is out of range is no neighbour.
 template <int L, int V>
@@ -491,7 +492,7 @@ bool bare_gather_rows(const BarePart<I>& part, int64_t rows, int64_t nodes, int 
   bool sound = true;
   for (int64_t i = 0; i < rows; ++i, y += width) {
     const int64_t begin = part.indptr[i] - part.indptr[0], end = part.indptr[i + 1] - part.indptr[0];
-    over_groups<float>(width, [&]<int L, int V>(Width<L>, Width<V>, int c) {
+    over_groups<float, bare_vectors>(width, [&]<int L, int V>(Width<L>, Width<V>, int c) {
       sound &= bare_gather(Neighbours<L, V>{u + c, nodes, width}, part, begin, end, y + c);
     });
   }
@@ -504,7 +505,7 @@ bool bare_add_nonzeros(const Nonzero<I>* nonzeros, int64_t count, int64_t nodes,
   bool sound = true;
   for (int64_t begin = 0; begin < count; begin += few) {
     const int64_t end = count - begin > few ? begin + few : count;
-    over_groups<float>(width, [&]<int L, int V>(Width<L>, Width<V>, int c) {
+    over_groups<float, bare_vectors>(width, [&]<int L, int V>(Width<L>, Width<V>, int c) {
       sound &= bare_add(Neighbours<L, V>{u + c, nodes, width}, nonzeros, begin, end, count, y + c);
     });
   }
@@ -520,37 +521,30 @@ inline float bare_degree(const BareRows& graph, int64_t node) {
 inline void bare_finish(const BareRows& graph, int width, Rows rows, const float* y, const float* u,
                         const Split<float>& scale, const Split<float>& beta, float* w, double* sums) {
   over_tiles(rows, [&](Rows tile) {
-    TileSums<float, 1> inner;
-    for (int64_t i = tile.begin; i < tile.end; ++i, y += width) {
+    const float* const y_tile = y + (tile.begin - rows.begin) * width;
+    over_tile<float, 1>(width, tile, sums, [&]<int L>(Width<L>, int c, int64_t i, auto* inner) {
       const float degree = bare_degree(graph, i), inverse = 1.0f / degree;
-      over_channels<float>(width, [&]<int L>(Width<L>, int c) {
-        const int64_t at = i * width + c;
-        const auto product = times<L, float>(scale, c, load<L>(y + c) * inverse);
-        const auto value = product - times<L, float>(beta, c, load<L>(w + at));
-        store(w + at, value);
-        inner.template add<L>(0, c, value * degree, load<L>(u + at));
-      });
-    }
-    inner.add_to(sums, width);
+      const int64_t at = i * width + c;
+      const auto product = times<L, float>(scale, c, load<L>(y_tile + (i - tile.begin) * width + c) * inverse);
+      const auto value = product - times<L, float>(beta, c, load<L>(w + at));
+      store(w + at, value);
+      inner[0].add(value * degree, load<L>(u + at));
+    });
   });
 }
 
 inline void bare_subtract(const BareRows& graph, int width, Rows rows, float* u, const Split<float>& scale,
                           const Split<float>& gamma, float* w, double* sums) {
   over_tiles(rows, [&](Rows tile) {
-    TileSums<float, 1> squares;
-    for (int64_t i = tile.begin; i < tile.end; ++i) {
+    over_tile<float, 1>(width, tile, sums, [&]<int L>(Width<L>, int c, int64_t i, auto* inner) {
       const float degree = bare_degree(graph, i);
-      over_channels<float>(width, [&]<int L>(Width<L>, int c) {
-        const int64_t at = i * width + c;
-        const auto v = times<L, float>(scale, c, load<L>(u + at));
-        const auto value = load<L>(w + at) - times<L, float>(gamma, c, v);
-        store(u + at, v);
-        store(w + at, value);
-        squares.template add<L>(0, c, value * degree, value);
-      });
-    }
-    squares.add_to(sums, width);
+      const int64_t at = i * width + c;
+      const auto v = times<L, float>(scale, c, load<L>(u + at));
+      const auto value = load<L>(w + at) - times<L, float>(gamma, c, v);
+      store(u + at, v);
+      store(w + at, value);
+      inner[0].add(value * degree, value);
+    });
   });
 }
 

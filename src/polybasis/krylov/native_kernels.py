@@ -50,7 +50,7 @@ class NativeKernels:
 
     def optimal_adjoint(self, basis: Lanczos, alpha: Tensor, z_bar: Tensor) -> tuple[Tensor, Tensor]:
         x_bar, alpha_bar = torch.empty_like(z_bar), torch.empty_like(alpha)
-        work = self._workspace.empty(*z_bar.shape, dtype=z_bar.dtype)
+        work = self._workspace.empty(2, *z_bar.shape, dtype=z_bar.dtype)
         vectors, gamma, sqrt_beta, _ = basis
         threads = torch.get_num_threads()
         self._operator.optimal_adjoint(vectors, gamma, sqrt_beta, alpha, z_bar, x_bar, alpha_bar, work, threads)

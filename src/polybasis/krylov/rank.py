@@ -1,23 +1,71 @@
-"""Where a basis ends."""
+"""Where a basis ends: what a further vector would be worth, and what leaving it out costs."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 
-def rank_limit(before: Tensor, dtype: torch.dtype) -> Tensor:
-    """What the next residual has to exceed to be more than noise, for each channel.
+class RankTolerance(NamedTuple):
+    """The constants of the rule, the same as in ``native/tolerance.hpp``, where they are explained."""
 
-    The same rule, with the same reasons, as `Tolerance` in native/optimal.cpp.
+    rounding: float
+    noise: float
+    small: float
+    most: float
+    harmless: float
+
+    @classmethod
+    def of(cls, dtype: torch.dtype) -> RankTolerance:
+        eps = torch.finfo(dtype).eps
+        single = dtype == torch.float32
+        return cls((8 if single else 48) * eps, 48 * eps, 0.8, 2 * eps ** (1 / 3), 1e-3 if single else 1e-9)
+
+
+def basis_ends(norm: Tensor, gamma: Tensor, sqrt_beta: Tensor, K: int, dtype: torch.dtype) -> Tensor:
+    r"""Whether the basis of each channel ends at its latest vector :math:`v_k`.
+
+    It does where a further vector would be noise, and where stopping moves no Chebyshev filter by more than a tolerance.
 
     Args:
-        before: (k, channels): the lengths of the residuals so far, the signal's own left out; float64.
+        norm: (d,), the length of the residual after :math:`v_k`, orthogonal to all vectors so far.
+        gamma, sqrt_beta: (k+1, d), the tridiagonal matrix so far, float64.
+        K: the degree.
         dtype: of the vectors.
     """
-    eps = torch.finfo(dtype).eps
-    faded = 3e-4 if dtype == torch.float32 else 1e-5
-    largest = before.amax(0) if len(before) else before.new_zeros(before.shape[1:])
-    noise = 48 * eps * torch.where(before > 0, 0.8 * largest / before, 1).clamp(min=1).prod(0)
-    noise = torch.minimum(noise, (2 * eps ** (1 / 3) * largest).clamp(min=48 * eps))
-    return torch.maximum(noise, faded * largest)
+    tolerance = RankTolerance.of(dtype)
+    beta = sqrt_beta[1:]
+    largest = beta.amax(0) if len(beta) else torch.zeros_like(norm)
+    noise = tolerance.noise * torch.where(beta > 0, tolerance.small / beta, 1).clamp(min=1).prod(0)
+    noise = torch.minimum(noise, (tolerance.most * largest).clamp(min=tolerance.noise))
+    harmless = stopping_error(norm, gamma, sqrt_beta, K) <= tolerance.harmless
+    return (norm <= tolerance.rounding) | ((norm <= noise) & harmless)
+
+
+def stopping_error(norm: Tensor, gamma: Tensor, sqrt_beta: Tensor, K: int) -> Tensor:
+    r"""A bound for the error of stopping at :math:`v_k`, over all Chebyshev polynomials up to degree K:
+
+    .. math:: \max_{m \le K} \|T_m(P)\,x - \|x\|\, V\, T_m(T)\, e_0\| \,/\, \|x\|.
+
+    The Chebyshev recurrence on :math:`y_m = T_m(T) e_0` drops :math:`2 \beta_{k+1} v_{k+1} (y_m)_k` at every step, and what is
+    dropped at step m arrives at step K multiplied by :math:`U_{K-1-m}(P)`, whose norm is at most :math:`K - m`.
+
+    Args:
+        norm: (d,), :math:`\beta_{k+1}`.
+        gamma, sqrt_beta: (k+1, d), the tridiagonal matrix up to :math:`v_k`.
+        K: the degree.
+    """
+    off_diagonal = sqrt_beta[1:]
+    y, before = torch.zeros_like(gamma), torch.zeros_like(gamma)
+    y[0] = 1
+    bound = torch.zeros_like(norm)
+    for m in range(K):
+        factor = 2 if m > 0 else 1
+        bound += factor * norm * y[-1].abs() * (K - m)
+        product = gamma * y
+        product[1:] += off_diagonal * y[:-1]
+        product[:-1] += off_diagonal * y[1:]
+        y, before = factor * product - before, y
+    return bound

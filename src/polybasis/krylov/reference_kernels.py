@@ -11,7 +11,7 @@ from torch import Tensor
 
 from polybasis.graph import Graph
 from polybasis.krylov.kernels import Coefficients, Lanczos
-from polybasis.krylov.rank import rank_limit
+from polybasis.krylov.rank import basis_ends
 
 
 def _dot(u: Tensor, v: Tensor) -> Tensor:
@@ -43,7 +43,9 @@ class ReferenceKernels:
         def append(k: int, w: Tensor) -> None:
             """v_k = w / |w| where w is more than noise, and 0 from there on."""
             norm = _dot(w, w).sqrt()
-            alive = norm > (rank_limit(sqrt_beta[1:k], dtype) if k > 0 else 0)
+            alive = norm > 0
+            if k > 0:
+                alive &= ~basis_ends(norm, gamma[:k], sqrt_beta[:k], K, dtype)
             vectors[k] = torch.where(alive, w / torch.where(alive, norm, 1).to(dtype), 0)
             sqrt_beta[k] = torch.where(alive, norm, 0)
             rank.add_(alive)
@@ -76,20 +78,22 @@ class ReferenceKernels:
         K, dtype = len(V) - 1, V.dtype
         inverse = torch.where(sqrt_beta > 0, 1 / torch.where(sqrt_beta > 0, sqrt_beta, 1), 0)
         g, b, r = gamma.to(dtype), sqrt_beta.to(dtype), inverse.to(dtype)
-        lam = alpha[K] * z_bar  # ∂L/∂v_{k+1}
-        lam_prev = torch.zeros_like(lam)  # what ∂L/∂v_k has so far
-        b_bar = torch.zeros_like(alpha[0])  # ∂L/∂β_{k+1}
+        lam = alpha.unsqueeze(1) * z_bar  # ∂L/∂v_k, (K+1, N, d)
         for k in range(K - 1, -1, -1):
-            before = V[k - 1] if k > 0 else torch.zeros_like(lam)
-            s = _dot(lam, V[k + 1]).to(dtype)
-            u_bar = (lam - s * V[k + 1]) * r[k + 1] + b_bar * V[k + 1]
-            g_bar = -_dot(u_bar, V[k]).to(dtype)
-            p_v = b[k + 1] * V[k + 1] + g[k] * V[k] + (b[k] if k > 0 else 0) * before  # P v_k, known
-            lam = alpha[k] * z_bar + lam_prev + g_bar * p_v - g[k] * u_bar + self._product(u_bar + g_bar * V[k])
-            lam_prev = -b[k] * u_bar
-            b_bar = -_dot(u_bar, before).to(dtype)
-        s = _dot(lam, V[0]).to(dtype)
-        x_bar = (lam - s * V[0]) * r[0] + b_bar * V[0]
+            # The adjoint of v_{k+1} = w / ‖w‖, where w is P v_k freed of all v_0 .. v_k. That it is free of v_0 .. v_{k-2}
+            # already is true in exact arithmetic only: an adjoint that relies on it is unstable.
+            u = (lam[k + 1] - _dot(lam[k + 1], V[k + 1]).to(dtype) * V[k + 1]) * r[k + 1]
+            free, c = u, torch.zeros_like(gamma[: k + 1])
+            for _ in range(2):
+                inner = _dot(free, V[: k + 1])
+                free = free - torch.einsum("jd,jnd->nd", inner.to(dtype), V[: k + 1])
+                c += inner
+            p_v = b[k + 1] * V[k + 1] + g[k] * V[k] + (b[k] * V[k - 1] if k > 0 else 0)  # P v_k, known
+            lam[: k + 1] -= c.to(dtype).unsqueeze(1) * p_v
+            lam[k] += self._product(free) - g[k] * u
+            if k > 0:
+                lam[k - 1] -= b[k] * u
+        x_bar = (lam[0] - _dot(lam[0], V[0]).to(dtype) * V[0]) * r[0]
         return x_bar, _dot(z_bar, V).to(dtype)
 
     def recurrence(

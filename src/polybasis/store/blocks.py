@@ -22,13 +22,15 @@ from numpy.typing import NDArray
 
 from polybasis import native
 from polybasis.files import append_line, write_atomically
-from polybasis.krylov.rank import rank_limit
+from polybasis.krylov.rank import basis_ends
 from polybasis.store.arrays import create_array, let_go, open_array, pieces, read_about, zeros
 from polybasis.store.basis_store import KIND, VERSION, checked_rows, checksums
 from polybasis.store.graph_folder import GraphFolder
 
 PIECE_NUMBERS = 1 << 20  # in a piece of a vector
 FARTHEST_EXPONENT = 40  # of a signal's largest number; sums of squares stay far from the ends of float32
+# A share of the largest residual so far. Without reorthogonalisation a vector made of a smaller one is not orthogonal.
+LEAST_RESIDUAL = 3e-4
 Report = Callable[[int, int, int, int], None]
 
 
@@ -104,7 +106,9 @@ def make_block(
                 if not np.isfinite(norm).all():
                     channel = channels.start + int((~np.isfinite(norm)).argmax())
                     raise OverflowError(f"feature {channel} of {graph.path} overflows float32: scale it down")
-                alive &= norm > rank_limit(torch.from_numpy(sqrt_beta[1 : k + 1]), torch.float32).numpy()
+                T = (torch.from_numpy(numbers[: k + 1]) for numbers in (gamma, sqrt_beta))
+                alive &= ~basis_ends(torch.from_numpy(norm), *T, K, torch.float32).numpy()
+                alive &= norm > LEAST_RESIDUAL * sqrt_beta[1 : k + 1].max(0, initial=0)
                 sqrt_beta[k + 1] = beta = np.where(alive, norm, 0.0)
                 scale = np.divide(1.0, beta, out=np.zeros(width), where=alive)
                 u, w = w, u

@@ -1,0 +1,47 @@
+// What counts as rounding noise.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+namespace polybasis {
+
+template <class T>
+struct Tolerance {
+  static constexpr double eps = std::numeric_limits<T>::epsilon();
+  static constexpr bool single = sizeof(T) == 4;
+
+  // Where a basis ends; src/polybasis/krylov/rank.py has the same constants. Let beta be the length of the residual after v_k.
+  //
+  // Going on costs digits. Dividing by a small residual magnifies the errors of all that came before, so the error in the
+  // residual is about `noise` times the product of small / beta_j over the steps so far; if that exceeds beta, v_{k+1} is
+  // noise. The model is pessimistic where most of the spectrum has converged, so a residual above `most` times the largest one
+  // never counts as noise.
+  //
+  // Stopping costs accuracy: it moves T_m(P) x for m <= K by up to Lanczos::stopping_error() times |x|. That bound assumes that
+  // all errors add up; the errors themselves are ten or more times smaller.
+  //
+  // The basis ends where going on gives noise and the bound is at most `harmless`, and wherever beta is at the level of
+  // rounding errors in P v_k.
+  static constexpr double rounding = (single ? 8 : 48) * eps;
+  static constexpr double noise = 48 * eps;
+  static constexpr double small = 0.8;
+  static inline const double most = 2 * std::cbrt(eps);
+  static constexpr double harmless = single ? 1e-3 : 1e-9;
+
+  // What one step adds to <v_{k+1}, v_j>. Rounding errors are independent and average out over the nodes; the constant
+  // leaves room for signals so regular (steps, stripes) that they do not.
+  static double drift_per_step(int64_t nodes) {
+    const double n = static_cast<double>(nodes);
+    return (0.04 + 0.5 / std::sqrt(n) + 6 / n) * eps;
+  }
+  // Reorthogonalise when the estimated drift exceeds this: about 4e-6 and 7e-15.
+  static constexpr double drift = 32 * eps;
+  // The same for the gradient, relative to its length.
+  static constexpr double adjoint_drift = 128 * eps;
+  // Reorthogonalise in any case when the residual is this share of P v_k: it has lost digits to cancellation.
+  static constexpr double cancelled = 0.1;
+};
+
+}  // namespace polybasis

@@ -27,7 +27,7 @@ class RankTolerance(NamedTuple):
 def basis_ends(norm: Tensor, gamma: Tensor, sqrt_beta: Tensor, K: int, dtype: torch.dtype) -> Tensor:
     r"""Whether the basis of each channel ends at its latest vector :math:`v_k`.
 
-    It does where a further vector would be noise, and where stopping moves no Chebyshev filter by more than a tolerance.
+    It does where a further vector would be noise and leaving it out moves no Chebyshev filter by more than a tolerance.
 
     Args:
         norm: (d,), the length of the residual after :math:`v_k`, orthogonal to all vectors so far.
@@ -49,8 +49,8 @@ def stopping_error(norm: Tensor, gamma: Tensor, sqrt_beta: Tensor, K: int) -> Te
 
     .. math:: \max_{m \le K} \|T_m(P)\,x - \|x\|\, V\, T_m(T)\, e_0\| \,/\, \|x\|.
 
-    The Chebyshev recurrence on :math:`y_m = T_m(T) e_0` drops :math:`2 \beta_{k+1} v_{k+1} (y_m)_k` at every step, and what is
-    dropped at step m arrives at step K multiplied by :math:`U_{K-1-m}(P)`, whose norm is at most :math:`K - m`.
+    The Chebyshev recurrence on :math:`y_m = T_m(T) e_0` drops :math:`2 \beta_{k+1} v_{k+1} (y_m)_k` at every step. What
+    it drops at step m arrives at step K multiplied by :math:`U_{K-1-m}(P)`, whose norm is at most :math:`K - m`.
 
     Args:
         norm: (d,), :math:`\beta_{k+1}`.

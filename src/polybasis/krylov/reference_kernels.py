@@ -80,8 +80,8 @@ class ReferenceKernels:
         g, b, r = gamma.to(dtype), sqrt_beta.to(dtype), inverse.to(dtype)
         lam = alpha.unsqueeze(1) * z_bar  # ∂L/∂v_k, (K+1, N, d)
         for k in range(K - 1, -1, -1):
-            # The adjoint of v_{k+1} = w / ‖w‖, where w is P v_k freed of all v_0 .. v_k. That it is free of v_0 .. v_{k-2}
-            # already is true in exact arithmetic only: an adjoint that relies on it is unstable.
+            # The adjoint of Gram-Schmidt against all v_0 .. v_k. That P v_k is orthogonal to v_0 .. v_{k-2} anyway holds
+            # in exact arithmetic only, and an adjoint that relies on it is unstable.
             u = (lam[k + 1] - _dot(lam[k + 1], V[k + 1]).to(dtype) * V[k + 1]) * r[k + 1]
             free, c = u, torch.zeros_like(gamma[: k + 1])
             for _ in range(2):

@@ -106,8 +106,14 @@ def make_block(
                 if not np.isfinite(norm).all():
                     channel = channels.start + int((~np.isfinite(norm)).argmax())
                     raise OverflowError(f"feature {channel} of {graph.path} overflows float32: scale it down")
-                T = (torch.from_numpy(numbers[: k + 1]) for numbers in (gamma, sqrt_beta))
-                alive &= ~basis_ends(torch.from_numpy(norm), *T, K, torch.float32).numpy()
+                ends = basis_ends(
+                    torch.from_numpy(norm),
+                    torch.from_numpy(gamma[: k + 1]),
+                    torch.from_numpy(sqrt_beta[: k + 1]),
+                    K,
+                    torch.float32,
+                )
+                alive &= ~ends.numpy()
                 alive &= norm > LEAST_RESIDUAL * sqrt_beta[1 : k + 1].max(0, initial=0)
                 sqrt_beta[k + 1] = beta = np.where(alive, norm, 0.0)
                 scale = np.divide(1.0, beta, out=np.zeros(width), where=alive)

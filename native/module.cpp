@@ -1,12 +1,19 @@
 // The Python face: an operator that has checked its own arrays, and functions on plain buffers.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 
+#include <cstdint>
+#include <limits>
 #include <memory>
+#include <new>
+#include <optional>
 #include <string>
 #include <type_traits>
 
+#include "adjacency.hpp"
 #include "algorithms.hpp"
 #include "pages.hpp"
 #include "panels.hpp"
@@ -321,6 +328,60 @@ auto rank_tolerance() {
   return nb::make_tuple(Of::rounding, Of::noise, Of::small, Of::most, Of::harmless);
 }
 
+SelfLoops self_loops_named(const std::string& name) {
+  if (name == "drop") return SelfLoops::drop;
+  if (name == "keep") return SelfLoops::keep;
+  require(name == "add", "self_loops is one of drop, keep, add");
+  return SelfLoops::add;
+}
+
+template <class Entry>
+void merge_pairs(UpperTriangle<Entry>* triangle, In<int64_t> first, In<int64_t> second, std::optional<In<double>> weight,
+                 int64_t nodes, const std::string& self_loops, int threads) {
+  const auto count = static_cast<int64_t>(first.size());
+  for (const auto& ends : {first, second}) require_shape(ends, {count}, "first or second");
+  require(weight.has_value() == Entry::weighted, "only a weighted graph has weights");
+  if (weight) require_shape(*weight, {count}, "weight");
+  require(nodes >= 0 && nodes <= INT32_MAX, "nodes is a number from 0 to 2^31 - 1");
+  require(threads >= 1, "threads is at least 1");
+  const Pairs pairs{first.data(), second.data(), weight ? weight->data() : nullptr, count, nodes};
+  require(nodes_in_range(pairs, threads), "a pair has a node out of range");
+  const SelfLoops loops = self_loops_named(self_loops);
+  nb::gil_scoped_release release;
+  new (triangle) UpperTriangle<Entry>(pairs, loops, threads);
+}
+
+template <class Entry, class I>
+void mirror(const UpperTriangle<Entry>& triangle, Out<I> indptr, Out<I> indices, std::optional<Out<double>> weight,
+            int threads) {
+  require(threads >= 1, "threads is at least 1");
+  require(!triangle.conflict(), "a pair has two weights");
+  require(triangle.nonzeros() <= std::numeric_limits<I>::max(), "the index type is too narrow");
+  require_shape(indptr, {triangle.nodes() + 1}, "indptr");
+  require_shape(indices, {triangle.nonzeros()}, "indices");
+  require(weight.has_value() == Entry::weighted, "only a weighted graph has weights");
+  if (weight) require_shape(*weight, {triangle.nonzeros()}, "weight");
+  nb::gil_scoped_release release;
+  ask_for_huge_pages(indices);
+  if (weight) ask_for_huge_pages(*weight);
+  triangle.mirror(indptr.data(), indices.data(), weight ? weight->data() : nullptr, threads);
+}
+
+template <class Entry>
+void bind_triangle(nb::module_& module, const char* class_name) {
+  using Class = UpperTriangle<Entry>;
+  nb::class_<Class> type(module, class_name);
+  type.def("__init__", merge_pairs<Entry>, "first"_a.noconvert(), "second"_a.noconvert(), "weight"_a.noconvert().none(),
+           "nodes"_a, "self_loops"_a, "threads"_a);
+  type.def_prop_ro("edges", &Class::edges, "Number of undirected edges; a self-loop counts once.");
+  type.def_prop_ro("nonzeros", &Class::nonzeros, "Number of nonzeros of the whole matrix.");
+  type.def_prop_ro("conflict", &Class::conflict, "The first pair with two different weights, or None.");
+  type.def("mirror", mirror<Entry, int32_t>, "indptr"_a.noconvert(), "indices"_a.noconvert(),
+           "weight"_a.noconvert().none(), "threads"_a);
+  type.def("mirror", mirror<Entry, int64_t>, "indptr"_a.noconvert(), "indices"_a.noconvert(),
+           "weight"_a.noconvert().none(), "threads"_a);
+}
+
 // Arrays come as they are: a converted copy of an output would be written and thrown away.
 template <class Class, class Result, class... Arguments>
 void define(nb::class_<Class>& type, const char* method_name, Result (Class::*method)(Arguments...) const) {
@@ -359,6 +420,8 @@ NB_MODULE(_native, module) {
              "y"_a.noconvert(), "threads"_a);
   module.def("dropout", drop<double>, "x"_a.noconvert(), "p"_a, "seed"_a, "offset"_a,
              "y"_a.noconvert(), "threads"_a);
+  bind_triangle<Neighbour>(module, "UpperTriangle");
+  bind_triangle<WeightedNeighbour>(module, "WeightedUpperTriangle");
   nb::class_<Pattern> pattern(module, "Pattern");
   pattern.def(nb::init<In<int32_t>, In<int32_t>, int64_t, const std::string&>(), "indptr"_a.noconvert(),
               "indices"_a.noconvert(), "columns"_a, "isa"_a);

@@ -15,6 +15,9 @@ from torch_geometric.data import Data
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
 import polybasis as pb
+from polybasis import native
+from polybasis.adjacency import Adjacency, native_adjacency, numpy_adjacency
+from polybasis.bench.measure import peak_growth
 
 
 @given(graphs())
@@ -94,6 +97,148 @@ def test_indices_are_int32_while_they_fit(monkeypatch: pytest.MonkeyPatch) -> No
     assert wide.indices.dtype == wide.indptr.dtype == torch.int64
     x = torch.randn(50, 7, dtype=torch.float64)
     torch.testing.assert_close(wide @ x, dense(wide) @ x)
+
+
+def random_pairs(seed: int, *, weighted: bool) -> tuple[np.ndarray, np.ndarray | None, int]:
+    """Pairs with loops, duplicates in both directions, isolated nodes, hubs, and weights that may be 0."""
+    rng = np.random.default_rng(seed)
+    nodes = int(rng.choice([1, 2, 7, 60, 3000]))
+    edges = int(rng.choice([0, 1, 20, 500, 80_000]))
+    pairs = (nodes * rng.random((2, edges)) ** rng.choice([1, 4])).astype(np.int64)
+    pairs = np.concatenate([pairs, pairs[::-1, : edges // 3], pairs[:, : edges // 5]], axis=1)
+    by_pair = rng.permutation(rng.integers(0, 6, 97) / 3)
+    return pairs, by_pair[(pairs.min(0) * 7 + pairs.max(0) * 13) % 97] if weighted else None, nodes
+
+
+def scipy_adjacency(
+    pairs: np.ndarray, weight: np.ndarray | None, nodes: int, self_loops: pb.graph.SelfLoops
+) -> sp.csr_array:
+    """The adjacency matrix by SciPy's elementwise maximum."""
+    value = np.ones(pairs.shape[1]) if weight is None else weight
+    _, once = np.unique(pairs[0] * max(nodes, 1) + pairs[1], return_index=True)
+    half = sp.csr_array((value[once], pairs[:, once]), shape=(nodes, nodes))
+    matrix = half.maximum(half.T)
+    loops = matrix.diagonal()
+    if self_loops == "drop":
+        matrix = matrix - sp.diags_array(loops)
+    elif self_loops == "add":
+        matrix = matrix + sp.diags_array((loops == 0).astype(float))
+    matrix = sp.csr_array(matrix)
+    matrix.eliminate_zeros()
+    matrix.sort_indices()
+    return matrix
+
+
+def assert_identical(one: Adjacency, other: Adjacency) -> None:
+    for name, a, b in zip(Adjacency._fields, one, other, strict=True):
+        if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
+            assert a.dtype == b.dtype, name
+            assert torch.equal(a, b), name
+        else:
+            assert a == b, name
+
+
+@pytest.mark.parametrize("self_loops", ["drop", "keep", "add"])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("seed", range(25))
+def test_adjacency_is_that_of_scipy(seed: int, weighted: bool, self_loops: pb.graph.SelfLoops) -> None:
+    pairs, weight, nodes = random_pairs(seed, weighted=weighted)
+    expected = scipy_adjacency(pairs, weight, nodes, self_loops)
+    graph = pb.Graph.from_edge_index(pairs, nodes, weight, self_loops)
+    assert np.array_equal(graph.indptr, expected.indptr)
+    assert np.array_equal(graph.indices, expected.indices)
+    assert (graph.weight is not None) == weighted
+    assert np.array_equal(graph.adjacency().data, expected.data)
+    assert graph.num_edges == sp.triu(expected).nnz
+
+    unit = expected.data.max(initial=0) or 1.0
+    degree = (expected / unit).sum(axis=1)
+    assert np.array_equal(graph.degree(), degree * unit)
+    with np.errstate(divide="ignore"):
+        scale = np.where(degree > 0, 1 / np.sqrt(degree), 0)
+    rows = np.arange(nodes).repeat(np.diff(expected.indptr))
+    assert np.array_equal(graph.values(), scale[expected.indices] * (expected.data / unit) * scale[rows])
+
+
+@pytest.mark.parametrize("self_loops", ["drop", "keep", "add"])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("seed", range(25))
+def test_native_and_numpy_adjacency_agree(seed: int, weighted: bool, self_loops: pb.graph.SelfLoops) -> None:
+    module = native.compiled() or pytest.skip("polybasis was built without its native kernels")
+    pairs, weight, nodes = random_pairs(seed, weighted=weighted)
+    for int32_nonzeros in (2**31 - 1, 10):
+        expected = numpy_adjacency(pairs, weight, nodes, self_loops, int32_nonzeros)
+        for threads in (1, 2, 5):
+            result = native_adjacency(module, pairs, weight, nodes, self_loops, int32_nonzeros, threads)
+            assert_identical(result, expected)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_native_and_numpy_adjacency_refuse_the_same_pair(seed: int) -> None:
+    module = native.compiled() or pytest.skip("polybasis was built without its native kernels")
+    rng = np.random.default_rng(seed)
+    pairs, weight = rng.integers(0, 40, (2, 2000)), rng.integers(1, 5, 2000) / 2
+    given: dict[tuple[int, int], list[float]] = {}
+    for low, high, value in zip(pairs.min(0).tolist(), pairs.max(0).tolist(), weight.tolist(), strict=True):
+        given.setdefault((low, high), []).append(value)
+    pair, values = min((pair, values) for pair, values in given.items() if pair[0] < pair[1] and len(set(values)) > 1)
+    second = next(value for value in values if value != values[0])
+    message = rf"the pair \({pair[0]}, {pair[1]}\) two weights, {values[0]:g} and {second:g};"
+    for threads in (1, 5):
+        with pytest.raises(ValueError, match=message):
+            native_adjacency(module, pairs, weight, 40, "drop", threads=threads)
+    with pytest.raises(ValueError, match=message):
+        numpy_adjacency(pairs, weight, 40, "drop")
+
+
+def test_weights_of_dropped_loops_may_differ() -> None:
+    pairs, weight = [[0, 0, 0], [0, 0, 1]], [1.0, 2.0, 1.0]
+    assert pb.Graph.from_edge_index(pairs, edge_weight=weight).num_edges == 1
+    with pytest.raises(ValueError, match=r"the pair \(0, 0\) two weights, 1 and 2"):
+        pb.Graph.from_edge_index(pairs, edge_weight=weight, self_loops="keep")
+
+
+def test_any_layout_and_integer_type_of_pairs() -> None:
+    pairs, weight, nodes = random_pairs(3, weighted=True)
+    expected = pb.Graph.from_edge_index(pairs, nodes, weight).matrix().to_dense()
+    frozen = pairs.copy()
+    frozen.flags.writeable = False
+    reversed_pairs = np.ascontiguousarray(pairs[:, ::-1])[:, ::-1]
+    strided = np.repeat(weight, 2)[::2]
+    for other in (pairs[::-1], np.asfortranarray(pairs), frozen, reversed_pairs, pairs.astype(np.uint16)):
+        graph = pb.Graph.from_edge_index(other, nodes, strided)
+        assert torch.equal(graph.matrix().to_dense(), expected)
+
+
+def test_the_native_triangle_refuses_careless_callers() -> None:
+    module = native.compiled() or pytest.skip("polybasis was built without its native kernels")
+    ends = np.array([0, 1, 2])
+    for first, second, weight, nodes, self_loops in (
+        (ends, ends, None, 2, "drop"),
+        (ends, -ends, None, 3, "drop"),
+        (ends, ends[:2], None, 3, "drop"),
+        (ends, ends, np.ones(3), 3, "drop"),
+        (ends, ends, None, 2**31, "drop"),
+        (ends, ends, None, 3, "none"),
+    ):
+        with pytest.raises(ValueError, match=r"\w"):
+            module.UpperTriangle(first, second, weight, nodes, self_loops, 1)
+    triangle = module.UpperTriangle(ends, ends, None, 3, "keep", 1)
+    with pytest.raises(ValueError, match="indices has the wrong shape"):
+        triangle.mirror(np.empty(4, dtype=np.int32), np.empty(2, dtype=np.int32), None, 1)
+
+
+@pytest.mark.parametrize(("weighted", "bytes_an_edge"), [(False, 40), (True, 60)])
+def test_building_a_graph_takes_little_memory(weighted: bool, bytes_an_edge: int) -> None:
+    if native.compiled() is None:
+        pytest.skip("polybasis was built without its native kernels")
+    edges = 1_000_000
+    pairs = np.random.default_rng(0).integers(0, edges // 10, (2, edges))
+    weight = pairs.sum(0) + 1.0 if weighted else None
+    peak = peak_growth(lambda: pb.Graph.from_edge_index(pairs, edges // 10, weight))
+    if peak is None:
+        pytest.skip("peak memory is read from Linux's /proc")
+    assert peak <= bytes_an_edge * edges
 
 
 def test_product_passes_gradcheck() -> None:

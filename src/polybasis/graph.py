@@ -10,7 +10,7 @@ tensor([0.7071, 1.4142, 0.7071])
 
 from __future__ import annotations
 
-from typing import Any, Literal, cast, get_args
+from typing import Any, cast, get_args
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,10 +20,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from polybasis import native
-
-SelfLoops = Literal["drop", "keep", "add"]
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
+from polybasis.adjacency import Adjacency, FloatArray, IntArray, SelfLoops, symmetric_adjacency
 
 _INT32_NONZEROS = 2**31 - 1
 
@@ -41,20 +38,13 @@ class Graph:
         weight: the weight of each nonzero, or None where all are 1.
     """
 
-    def __init__(self, adjacency: sp.csr_array, *, weighted: bool) -> None:
-        """Takes a checked, symmetric, canonical adjacency matrix; use the ``from_`` constructors."""
-        index = np.int32 if adjacency.nnz <= _INT32_NONZEROS else np.int64
-        self.num_nodes = int(adjacency.shape[0])
-        loops = int(np.count_nonzero(adjacency.diagonal()))
-        self.num_edges = (adjacency.nnz - loops) // 2 + loops
-        self.indptr = torch.from_numpy(adjacency.indptr.astype(index))
-        self.indices = torch.from_numpy(adjacency.indices.astype(index))
-        self.weight = torch.from_numpy(adjacency.data) if weighted else None
+    def __init__(self, adjacency: Adjacency) -> None:
+        """Takes a checked adjacency matrix; use the ``from_`` constructors."""
+        self.indptr, self.indices, self.weight, self.num_edges = adjacency
+        self.num_nodes = len(self.indptr) - 1
         # P does not change with the unit of the weights; at the largest the sums stay in range.
-        self._unit = float(adjacency.data.max(initial=0.0)) or 1.0
-        scaled = (adjacency.data / self._unit, adjacency.indices, adjacency.indptr)
-        degree = sp.csr_array(scaled, shape=adjacency.shape).sum(axis=1)
-        self._degree: FloatArray = np.asarray(degree).ravel()
+        self._unit = 1.0 if self.weight is None else float(self.weight.numpy().max(initial=0.0)) or 1.0
+        self._degree = _degree_in_units(adjacency, self._unit)
         with np.errstate(divide="ignore"):
             self._inv_sqrt_degree = np.where(self._degree > 0, 1 / np.sqrt(self._degree), 0.0)
         self._matrices: dict[tuple[torch.dtype, torch.device], Tensor] = {}
@@ -89,17 +79,7 @@ class Graph:
         nodes = _checked_num_nodes(pairs, num_nodes)
         weight = None if edge_weight is None else _checked_weight(edge_weight, pairs.shape[1])
 
-        low, high = pairs.min(axis=0, initial=nodes), pairs.max(axis=0, initial=-1)
-        if self_loops == "drop":
-            keep = low != high
-            low, high = low[keep], high[keep]
-            weight = None if weight is None else weight[keep]
-        low, high, weight = _merged(low, high, weight, nodes)
-        if self_loops == "add":
-            missing = np.setdiff1d(np.arange(nodes), low[low == high])
-            low, high = np.concatenate([low, missing]), np.concatenate([high, missing])
-            weight = None if weight is None else np.concatenate([weight, np.ones(len(missing))])
-        return cls(_symmetric(low, high, weight, nodes), weighted=weight is not None)
+        return cls(symmetric_adjacency(pairs, weight, nodes, self_loops, _INT32_NONZEROS))
 
     @classmethod
     def from_scipy(cls, adjacency: Any, self_loops: SelfLoops = "drop") -> Graph:
@@ -228,6 +208,18 @@ class _Product(torch.autograd.Function):
         return ctx.graph.product(y_bar.contiguous()), None
 
 
+def _degree_in_units(adjacency: Adjacency, unit: float) -> FloatArray:
+    """The sum of the weights at each node, divided by ``unit``."""
+    indptr = adjacency.indptr.numpy()
+    neighbours = np.diff(indptr)
+    if adjacency.weight is None:
+        return neighbours.astype(np.float64)
+    degree = np.zeros(len(neighbours))
+    nonempty = np.flatnonzero(neighbours)
+    degree[nonempty] = np.add.reduceat(adjacency.weight.numpy() / unit, indptr[nonempty])
+    return degree
+
+
 # ---- checks --------------------------------------------------------------------------------------------------------
 
 
@@ -267,44 +259,9 @@ def _checked_weight(edge_weight: Tensor | ArrayLike, edges: int) -> FloatArray:
         raise ValueError(f"edge_weight has shape {weight.shape}; expected ({edges},), one number for each edge")
     if not (np.issubdtype(weight.dtype, np.number) or weight.dtype == np.bool_) or np.iscomplexobj(weight):
         raise TypeError(f"edge_weight has dtype {weight.dtype}; expected real numbers")
-    weight = weight.astype(np.float64)
+    weight = weight.astype(np.float64, copy=False)
     for what, bad in (("not finite", ~np.isfinite(weight)), ("negative", weight < 0)):
         if bad.any():
             place = int(np.flatnonzero(bad)[0])
             raise ValueError(f"edge_weight[{place}] is {weight[place]:g}, which is {what}; drop or mend that edge")
     return weight
-
-
-def _merged(
-    low: IntArray, high: IntArray, weight: FloatArray | None, nodes: int
-) -> tuple[IntArray, IntArray, FloatArray | None]:
-    """Every pair once. Pairs that come several times must agree on their weight; pairs of weight 0 go."""
-    key = low * nodes + high
-    if weight is None:
-        key = np.unique(key)
-    else:
-        order = np.argsort(key, kind="stable")
-        key, weight = key[order], weight[order]
-        differ = (key[1:] == key[:-1]) & (weight[1:] != weight[:-1])
-        if differ.any():
-            place = int(np.flatnonzero(differ)[0])
-            pair = divmod(int(key[place]), nodes)
-            raise ValueError(
-                f"edge_weight gives the pair {pair} two weights, {weight[place]:g} and {weight[place + 1]:g}; "
-                "an undirected edge has one: merge them first"
-            )
-        first = np.ones(len(key), dtype=bool)
-        first[1:] = key[1:] != key[:-1]
-        first &= weight > 0
-        key, weight = key[first], weight[first]
-    return key // max(nodes, 1), key % max(nodes, 1), weight
-
-
-def _symmetric(low: IntArray, high: IntArray, weight: FloatArray | None, nodes: int) -> sp.csr_array:
-    """The symmetric adjacency matrix of merged pairs."""
-    ones = np.ones(len(low)) if weight is None else weight
-    off = low != high
-    rows, columns = np.concatenate([low, high[off]]), np.concatenate([high, low[off]])
-    adjacency = sp.coo_array((np.concatenate([ones, ones[off]]), (rows, columns)), shape=(nodes, nodes)).tocsr()
-    adjacency.sort_indices()
-    return adjacency

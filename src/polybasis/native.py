@@ -38,6 +38,14 @@ def kernels() -> Any | None:
         return None
 
 
+def compiled() -> Any | None:
+    """The compiled module, or None without a warning: building a graph is no reason to warn about slow filters."""
+    try:
+        return importlib.import_module("polybasis._native")
+    except ImportError:
+        return None
+
+
 def operator(indptr: Tensor, indices: Tensor, values: Tensor, isa: str | None = None) -> Any | None:
     """The native operator of a matrix in compressed rows, or None where the kernels cannot serve it.
 

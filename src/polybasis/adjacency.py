@@ -1,0 +1,148 @@
+"""The symmetric adjacency matrix of an undirected graph from pairs of nodes, natively or with NumPy."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from polybasis import native
+
+SelfLoops = Literal["drop", "keep", "add"]
+IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+
+_INT32_MAX = 2**31 - 1
+_PAIRS_A_THREAD = 2**20  # with fewer, threads wait for one another longer than they work
+
+
+class Adjacency(NamedTuple):
+    """A symmetric matrix in compressed rows with ascending columns; ``weight`` is None where every nonzero is 1."""
+
+    indptr: Tensor
+    indices: Tensor
+    weight: Tensor | None
+    num_edges: int
+
+
+def symmetric_adjacency(
+    pairs: IntArray, weight: FloatArray | None, nodes: int, self_loops: SelfLoops, int32_nonzeros: int = _INT32_MAX
+) -> Adjacency:
+    """Merges pairs given more than once, in either direction, and drops those of weight 0.
+
+    Args:
+        pairs: nodes from 0 to ``nodes - 1``, (2, E).
+        weight: finite and non-negative, (E,), or None.
+        self_loops: as in :meth:`polybasis.Graph.from_edge_index`.
+        int32_nonzeros: the largest number of nonzeros whose indices are int32; beyond it they are int64.
+
+    Raises:
+        ValueError: if a pair is given two different weights.
+    """
+    module = native.compiled()
+    if module is None or nodes > _INT32_MAX:
+        return numpy_adjacency(pairs, weight, nodes, self_loops, int32_nonzeros)
+    threads = min(torch.get_num_threads(), 1 + pairs.shape[1] // _PAIRS_A_THREAD)
+    return native_adjacency(module, pairs, weight, nodes, self_loops, int32_nonzeros, threads)
+
+
+def native_adjacency(
+    module: Any,
+    pairs: IntArray,
+    weight: FloatArray | None,
+    nodes: int,
+    self_loops: SelfLoops,
+    int32_nonzeros: int = _INT32_MAX,
+    threads: int = 1,
+) -> Adjacency:
+    """:func:`symmetric_adjacency` by counting sorts in C++; the result does not depend on the number of threads."""
+    first, second = np.ascontiguousarray(pairs[0]), np.ascontiguousarray(pairs[1])
+    if weight is None:
+        upper = module.UpperTriangle(first, second, None, nodes, self_loops, threads)
+    else:
+        upper = module.WeightedUpperTriangle(first, second, np.ascontiguousarray(weight), nodes, self_loops, threads)
+        if upper.conflict is not None:
+            raise _conflicting_weights(upper.conflict, pairs, weight)
+    index = _index_type(upper.nonzeros, nodes, int32_nonzeros)
+    indptr = torch.empty(nodes + 1, dtype=index)
+    indices = torch.empty(upper.nonzeros, dtype=index)
+    weights = None if weight is None else torch.empty(upper.nonzeros, dtype=torch.float64)
+    upper.mirror(indptr, indices, weights, threads)
+    return Adjacency(indptr, indices, weights, upper.edges)
+
+
+def numpy_adjacency(
+    pairs: IntArray, weight: FloatArray | None, nodes: int, self_loops: SelfLoops, int32_nonzeros: int = _INT32_MAX
+) -> Adjacency:
+    """:func:`symmetric_adjacency` by sorting one key for each pair, where the native kernels are missing."""
+    low, high, weight = _merged(pairs, weight, nodes, drop_loops=self_loops == "drop")
+    if self_loops == "add":
+        missing = np.setdiff1d(np.arange(nodes), low[low == high])
+        low, high = np.concatenate([low, missing]), np.concatenate([high, missing])
+        weight = None if weight is None else np.concatenate([weight, np.ones(len(missing))])
+    matrix = _symmetric(low, high, weight, nodes)
+    index = _index_type(matrix.nnz, nodes, int32_nonzeros)
+    return Adjacency(
+        torch.from_numpy(matrix.indptr).to(index),
+        torch.from_numpy(matrix.indices).to(index),
+        None if weight is None else torch.from_numpy(matrix.data),
+        len(low),
+    )
+
+
+def _merged(
+    pairs: IntArray, weight: FloatArray | None, nodes: int, *, drop_loops: bool
+) -> tuple[IntArray, IntArray, FloatArray | None]:
+    """Every pair once, its lower node first."""
+    key = np.minimum(pairs[0], pairs[1])
+    key *= nodes
+    key += np.maximum(pairs[0], pairs[1])
+    kept = pairs[0] != pairs[1] if drop_loops else slice(None)
+    key = key[kept]
+    if weight is None:
+        key.sort()
+        key = key[_first_of_equals(key)]
+    else:
+        order = np.argsort(key, kind="stable")
+        key, merged = key[order], weight[kept][order]
+        first = _first_of_equals(key)
+        differ = ~first[1:] & (merged[1:] != merged[:-1])
+        if differ.any():
+            raise _conflicting_weights(divmod(int(key[:-1][differ][0]), nodes), pairs, weight)
+        first &= merged > 0
+        key, weight = key[first], merged[first]
+    return key // max(nodes, 1), key % max(nodes, 1), weight
+
+
+def _first_of_equals(ordered: IntArray) -> NDArray[np.bool_]:
+    first = np.ones(len(ordered), dtype=bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
+    return first
+
+
+def _conflicting_weights(pair: tuple[int, int], pairs: IntArray, weight: FloatArray) -> ValueError:
+    low, high = pair
+    given = weight[(np.minimum(pairs[0], pairs[1]) == low) & (np.maximum(pairs[0], pairs[1]) == high)]
+    place = int(np.flatnonzero(given[1:] != given[:-1])[0])
+    return ValueError(
+        f"edge_weight gives the pair {pair} two weights, {given[place]:g} and {given[place + 1]:g}; "
+        "an undirected edge has one: merge them first"
+    )
+
+
+def _symmetric(low: IntArray, high: IntArray, weight: FloatArray | None, nodes: int) -> sp.csr_array:
+    """The symmetric matrix of merged pairs."""
+    value = np.ones(len(low), dtype=np.int8) if weight is None else weight
+    off = low != high
+    rows, columns = np.concatenate([low, high[off]]), np.concatenate([high, low[off]])
+    matrix = sp.coo_array((np.concatenate([value, value[off]]), (rows, columns)), shape=(nodes, nodes)).tocsr()
+    matrix.sort_indices()
+    return matrix
+
+
+def _index_type(nonzeros: int, nodes: int, int32_nonzeros: int) -> torch.dtype:
+    return torch.int32 if nonzeros <= int32_nonzeros and nodes <= _INT32_MAX else torch.int64

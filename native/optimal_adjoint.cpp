@@ -141,35 +141,37 @@ class OptimalAdjoint {
   double share_before(int k, int c) const { return k + 2 <= K_ ? beta(k + 1, c) * inverse(k + 2, c) : 0; }
 
   // Follows the size of <r_k, v_j> from rounding by the recurrence of the r_k (after Simon, 1984) and frees r_k and r_{k+1}
-  // (null: clean) of V where it is too large.
+  // (null: clean) of the v_j where it is too large.
   void clean_if_needed(int k, T* r_k, T* r_before) {
     bool dirty = false;
+    int reach = 0;  // products with v_j from j = reach on are far below the limit
     each([&](int c) {
       const auto drift = [&](int j) { return j < 0 || j >= K_ ? 0 : drift_[j * width_ + c]; };
-      const double up = inverse(k + 1, c), before = share_before(k, c);
+      const double up = inverse(k + 1, c), before = share_before(k, c), limit = Tolerance<T>::adjoint_drift * size_[c];
       const double noise = unit_ * (up * (1 + std::abs(gamma(k, c))) * size_before_[c] + std::abs(alpha(k, c)) * size_z_[c]);
       for (int j = 0; j < K_; ++j) {
         const double pushed = beta(j + 1, c) * drift(j + 1) + gamma(j, c) * drift(j) + (j > 0 ? beta(j, c) * drift(j - 1) : 0);
         const double next = up * (pushed - gamma(k, c) * drift(j)) - before * drift_before_[j * width_ + c];
         drift_next_[j * width_ + c] = next + std::copysign(noise, next);
-        dirty |= std::abs(drift_next_[j * width_ + c]) > Tolerance<T>::adjoint_drift * size_[c];
+        dirty |= std::abs(drift_next_[j * width_ + c]) > limit;
+        if (std::abs(drift_next_[j * width_ + c]) > limit / 16) reach = std::max(reach, j + 1);
       }
     });
     drift_before_.swap(drift_);
     drift_.swap(drift_next_);
-    if (dirty) clean(r_k, r_before);
+    if (dirty) clean(r_k, r_before, reach);
   }
 
-  void clean(T* r_k, T* r_before) {
+  void clean(T* r_k, T* r_before, int count) {
     bool shorter = true;
     for (int sweep = 0; sweep < 2 && shorter; ++sweep, r_before = nullptr) {
-      const auto squares = remove(inner_products(r_k, r_before, K_), r_k, r_k, r_before, K_);
+      const auto squares = remove(inner_products(r_k, r_before, count), r_k, r_k, r_before, count);
       shorter = false;
       each([&](int c) {
         const double size = std::sqrt(squares[c]);
         shorter |= size < 0.7 * size_[c];
         size_[c] = size;
-        for (int j = 0; j < K_; ++j) {
+        for (int j = 0; j < count; ++j) {
           drift_[j * width_ + c] = unit_ * size;
           if (r_before) drift_before_[j * width_ + c] = unit_ * size_before_[c];
         }

@@ -346,26 +346,46 @@ void subtract(int width, Rows rows, T* u, const Split<T>& scale, const Split<T>&
   });
 }
 
+// sums <w, v_j> of a tile for B vectors. Over so few rows sums of type T lose no more than products rounded to T have lost.
+template <int B, class T>
+inline void tile_dots(int width, Rows tile, const T* w, const T* v, int64_t plane, double* sums) {
+  over_groups<T, 2>(width, [&]<int L, int V>(Width<L>, Width<V>, int c) {
+    Lanes<T, L> inner[B][V] = {};
+    for (int64_t i = tile.begin; i < tile.end; ++i)
+#pragma GCC unroll 2
+      for (int g = 0; g < V; ++g) {
+        const int64_t at = i * width + c + g * L;
+        const auto here = load<L>(w + at);
+#pragma GCC unroll 4
+        for (int j = 0; j < B; ++j) inner[j][g] += here * load<L>(v + j * plane + at);
+      }
+    for (int j = 0; j < B; ++j)
+      for (int g = 0; g < V; ++g)
+        for (int lane = 0; lane < L; ++lane) {
+          if constexpr (L == 1)
+            sums[j * width + c] += inner[j][g];
+          else
+            sums[j * width + c + g * L + lane] += inner[j][g][lane];
+        }
+  });
+}
+
 template <class T>
 void dots(int width, Rows rows, const T* w, const T* u, const T* v, int64_t plane, int count, double* sums) {
+  constexpr int together = 4;
   over_tiles(rows, [&](Rows tile) {
-    for (int j = 0; j < count; ++j) {
-      const T* const v_j = v + j * plane;
-      if (!u) {
-        over_tile<T, 1>(width, tile, sums + j * width, [&]<int L>(Width<L>, int c, int64_t i, auto* inner) {
-          inner[0].add(load<L>(w + i * width + c), load<L>(v_j + i * width + c));
-        });
-        continue;
+    for (int j = 0; j < count; j += together)
+      for (const T* const one : {w, u}) {
+        if (!one) continue;
+        double* const here = sums + ((one == u ? count : 0) + j) * int64_t(width);
+        const T* const v_j = v + j * plane;
+        switch (count - j) {
+          case 1: tile_dots<1>(width, tile, one, v_j, plane, here); break;
+          case 2: tile_dots<2>(width, tile, one, v_j, plane, here); break;
+          case 3: tile_dots<3>(width, tile, one, v_j, plane, here); break;
+          default: tile_dots<together>(width, tile, one, v_j, plane, here);
+        }
       }
-      double both[2 * widest<T>] = {};
-      over_tile<T, 2>(width, tile, both, [&]<int L>(Width<L>, int c, int64_t i, auto* inner) {
-        const auto here = load<L>(v_j + i * width + c);
-        inner[0].add(load<L>(w + i * width + c), here);
-        inner[1].add(load<L>(u + i * width + c), here);
-      });
-      for (int c = 0; c < width; ++c) sums[j * width + c] += both[c];
-      for (int c = 0; c < width; ++c) sums[(count + j) * width + c] += both[width + c];
-    }
   });
 }
 

@@ -18,10 +18,12 @@ class Blocks {
   template <class T, class I>
   Blocks(const Csr<T, I>& matrix, int threads, int width) {
     const int64_t work = (matrix.rows ? matrix.indptr[matrix.rows] : 0) + row_work * matrix.rows;
-    const int64_t blocks = std::clamp<int64_t>(work * std::max(width, 4) / smallest, 1, most);
-    for (int64_t b = 0; b <= blocks; ++b) bounds_.push_back(row_at(matrix, work / blocks * b));
-    bounds_.back() = matrix.rows;
-    threads_ = static_cast<int>(std::clamp<int64_t>(threads, 1, blocks));
+    cut(matrix.rows, work, threads, width, [&](int64_t done) { return row_at(matrix, done); });
+  }
+
+  // Rows that all cost the same.
+  Blocks(int64_t rows, int threads, int width) {
+    cut(rows, row_work * rows, threads, width, [&](int64_t done) { return done / row_work; });
   }
 
   int64_t count() const { return static_cast<int64_t>(bounds_.size()) - 1; }
@@ -37,6 +39,14 @@ class Blocks {
   static constexpr int64_t row_work = 4;       // what a row costs beside its nonzeros, in nonzeros
   static constexpr int64_t smallest = 1 << 16;  // fewer multiplications are not worth waking a thread
   static constexpr int64_t most = 128;
+
+  template <class RowAt>
+  void cut(int64_t rows, int64_t work, int threads, int width, RowAt&& row_at) {
+    const int64_t blocks = std::clamp<int64_t>(work * std::max(width, 4) / smallest, 1, most);
+    for (int64_t b = 0; b <= blocks; ++b) bounds_.push_back(row_at(work / blocks * b));
+    bounds_.back() = rows;
+    threads_ = static_cast<int>(std::clamp<int64_t>(threads, 1, blocks));
+  }
 
   // The first row before which `work` has been done.
   template <class T, class I>
@@ -61,24 +71,24 @@ class Engine {
  public:
   Engine(const Csr<T, I>& graph, Isa isa, int threads, int width)
       : graph(graph), on_graph(passes<T, I>(isa)), on_rows(row_passes<T>(isa)), width_(width),
-        threads_(threads), blocks_(graph.repeats ? graph.repeats->spread.view() : graph, threads, width) {
+        threads_(threads), blocks_(graph.repeats ? Blocks(graph.rows, threads, width) : Blocks(graph, threads, width)) {
     if (!graph.repeats) return;
     members_.emplace(graph.repeats->members.view(), threads, width);
     core_.emplace(graph.repeats->core.view(), threads, width);
+    in_classes_.resize(graph.repeats->core.rows() * width);
+    of_classes_.resize(graph.repeats->core.rows() * width);
   }
 
   // P x, for passes to multiply out. Where rows of P repeat, most of it is done here, once for each class of equal rows;
   // what is returned is good until the next call.
   Product<T, I> product_with(const T* x) {
     if (!graph.repeats) return {graph, x};
-    const auto multiply = [&](const Blocks& blocks, const Product<T, I>& product, std::vector<T>& y) {
-      y.resize(product.matrix.rows * width_);
-      blocks.run([&](int64_t, Rows rows) { on_graph.product(product, width_, rows, y.data()); });
-    };
-    multiply(*members_, {graph.repeats->members.view(), x}, in_classes_);
-    multiply(*core_, {graph.repeats->core.view(), in_classes_.data()}, of_classes_);
-    follow(graph.repeats->links);
-    return {graph.repeats->spread.view(), of_classes_.data()};
+    const auto& [members, core, links, class_of] = *graph.repeats;
+    const Product<T, I> of_members{members.view(), x}, of_core{core.view(), in_classes_.data()};
+    members_->run([&](int64_t, Rows rows) { on_graph.product(of_members, width_, rows, in_classes_.data()); });
+    core_->run([&](int64_t, Rows rows) { on_graph.product(of_core, width_, rows, of_classes_.data()); });
+    follow(links);
+    return {graph, of_classes_.data(), class_of.data()};
   }
 
   template <class Pass>

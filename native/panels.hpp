@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <exception>
-#include <vector>
+#include <memory>
 
 #include "passes.hpp"
 
@@ -61,16 +61,16 @@ class ColumnsIn {
  public:
   ColumnsIn(const T* array, int64_t rows, int d, const Panel& panel) : data_(array) {
     if (panel.width == d) return;
-    copy_.resize(rows * panel.width);
+    copy_.reset(new T[rows * panel.width]);
     for (int64_t i = 0; i < rows; ++i)
-      std::copy_n(array + i * d + panel.first, panel.width, copy_.data() + i * panel.width);
-    data_ = copy_.data();
+      std::copy_n(array + i * d + panel.first, panel.width, copy_.get() + i * panel.width);
+    data_ = copy_.get();
   }
   ColumnsIn(const ColumnsIn&) = delete;
   operator const T*() const { return data_; }
 
  private:
-  std::vector<T> copy_;
+  std::unique_ptr<T[]> copy_;
   const T* data_;
 };
 
@@ -81,12 +81,12 @@ class ColumnsOut {
   ColumnsOut(T* array, int64_t rows, int d, const Panel& panel)
       : array_(array), rows_(rows), d_(d), panel_(panel), data_(array) {
     if (panel.width == d) return;
-    copy_.resize(rows * panel.width);
-    data_ = copy_.data();
+    copy_.reset(new T[rows * panel.width]);
+    data_ = copy_.get();
   }
   ~ColumnsOut() {
-    for (int64_t i = 0; i < rows_ && !copy_.empty(); ++i)
-      std::copy_n(copy_.data() + i * panel_.width, panel_.width, array_ + i * d_ + panel_.first);
+    for (int64_t i = 0; i < rows_ && copy_; ++i)
+      std::copy_n(copy_.get() + i * panel_.width, panel_.width, array_ + i * d_ + panel_.first);
   }
   ColumnsOut(const ColumnsOut&) = delete;
   operator T*() const { return data_; }
@@ -96,7 +96,7 @@ class ColumnsOut {
   const int64_t rows_;
   const int d_;
   const Panel panel_;
-  std::vector<T> copy_;
+  std::unique_ptr<T[]> copy_;
   T* data_;
 };
 

@@ -22,16 +22,17 @@ template <class T, class I>
 struct Csr {
   const I* indptr;
   const I* indices;
-  const T* values;
+  const T* values;  // null: all 1
   int64_t rows;
   const Repeats<T, I>* repeats = nullptr;
 };
 
-// A matrix times x, multiplied out row by row where the rows are needed.
+// A matrix times x, multiplied out row by row where the rows are needed. With row_of, row i of the product is row row_of[i] of x.
 template <class T, class I>
 struct Product {
   Csr<T, I> matrix;
   const T* x;
+  const I* row_of = nullptr;
 };
 
 struct Rows {
@@ -152,6 +153,8 @@ struct RowPasses {
   void (*rescale)(int width, Rows, const T* x, const double* scale, T* y, double* sums);
   // u = scale u; w = w - gamma u; sums |w|^2.
   void (*subtract)(int width, Rows, T* u, const Split<T>& scale, const Split<T>& gamma, T* w, double* sums);
+  // sums <a, b>.
+  void (*inner_product)(int width, Rows, const T* a, const T* b, double* sums);
   // sums <w, v_j>, j < count, where v_j starts `plane` elements after v_{j-1}, then <u, v_j>; u may be null.
   void (*dots)(int width, Rows, const T* w, const T* u, const T* v, int64_t plane, int count, double* sums);
   // w = from - sum_j weights_j v_j; sums |w|^2. weights: count rows of `width`. u = u - sum_j .. with the `count` rows of weights

@@ -155,15 +155,24 @@ inline void over_tiles(Rows rows, F&& f) {
     f(Rows{begin, begin + tile_rows < rows.end ? begin + tile_rows : rows.end});
 }
 
+// Registers for a row of the widest signal; plain x86 has too few.
+template <class T>
+constexpr int row_vectors = widest<T> * int(sizeof(T)) / POLYBASIS_BYTES < 8 ? widest<T> * int(sizeof(T)) / POLYBASIS_BYTES : 8;
+
 // Channels [c, c + L * V) of rows of P x, all of them in registers while a row's nonzeros go by. U nonzeros have sums of
 // their own: an addition takes several cycles, and few channels alone would wait for it. far: the rows of x are not near
 // and have to be asked for ahead of their turn.
-template <int L, int V, int U, bool far, class T, class I>
+template <int L, int V, int U, bool far, bool weighted, class T, class I>
 inline void gather(const Csr<T, I>& graph, Rows rows, const T* x, int64_t x_stride, T* y, int64_t y_stride) {
   const int64_t last = graph.indptr[graph.rows] - 1;
   for (int64_t i = rows.begin; i < rows.end; ++i, y += y_stride) {
     int64_t e = graph.indptr[i];
     const int64_t row_end = graph.indptr[i + 1];
+    if (!weighted && row_end - e == 1) {  // most rows of a matrix without values
+      const T* const row = x + static_cast<int64_t>(graph.indices[e]) * x_stride;
+      for (int v = 0; v < V; ++v) store(y + v * L, load<L>(row + v * L));
+      continue;
+    }
     bool first = true;
     do {
       const int64_t end = row_end - e > longest_sum ? e + longest_sum : row_end;
@@ -176,7 +185,7 @@ inline void gather(const Csr<T, I>& graph, Rows rows, const T* x, int64_t x_stri
             __builtin_prefetch(reinterpret_cast<const char*>(coming) + byte);
         }
         const T* row = x + static_cast<int64_t>(graph.indices[at]) * x_stride;
-        const T weight = graph.values[at];
+        const T weight = weighted ? graph.values[at] : T(1);
 #pragma GCC unroll 16
         for (int v = 0; v < V; ++v) sum[u][v] += weight * load<L>(row + v * L);
       };
@@ -198,29 +207,32 @@ inline void gather(const Csr<T, I>& graph, Rows rows, const T* x, int64_t x_stri
 template <class T, class I>
 inline void gather_rows(const Csr<T, I>& graph, int width, Rows rows, const T* x, T* y, int64_t y_stride) {
   const bool near = graph.rows * width * int64_t(sizeof(T)) <= near_bytes;
-  // Plain x86 has too few registers for a whole row.
-  constexpr int lanes = POLYBASIS_BYTES / sizeof(T), most = widest<T> / lanes < 8 ? widest<T> / lanes : 8;
-  over_groups<T, most>(width, [&]<int L, int V>(Width<L>, Width<V>, int c) {
+  over_groups<T, row_vectors<T>>(width, [&]<int L, int V>(Width<L>, Width<V>, int c) {
     // By the width of the group and not of a register: AVX2 and AVX-512 add the same numbers in the same order. Plain x86
     // has not as many registers.
     constexpr int bytes = POLYBASIS_BYTES == 16 ? 32 * V : L * V * int(sizeof(T));
     constexpr int U = bytes >= 256 ? 1 : bytes > 32 ? 256 / bytes : 8;
-    if (near)
-      gather<L, V, U, false>(graph, rows, x + c, width, y + c, y_stride);
+    if (!graph.values)
+      gather<L, V, U, false, false>(graph, rows, x + c, width, y + c, y_stride);
+    else if (near)
+      gather<L, V, U, false, true>(graph, rows, x + c, width, y + c, y_stride);
     else
-      gather<L, V, U, true>(graph, rows, x + c, width, y + c, y_stride);
+      gather<L, V, U, true, true>(graph, rows, x + c, width, y + c, y_stride);
   });
 }
 
-// Calls f(rows, y, y_stride) for every tile of rows with its product P x in y: a place in `out`, or a scratch if null.
+// Calls f(tile, row) for every tile of rows, where row(i) points to row i of the product.
 template <class T, class I, class F>
-inline void over_products(const Product<T, I>& Px, int width, Rows rows, T* out, F&& f) {
+inline void over_products(const Product<T, I>& Px, int width, Rows rows, F&& f) {
+  if (Px.row_of) {
+    const auto row = [&](int64_t i) { return Px.x + static_cast<int64_t>(Px.row_of[i]) * width; };
+    over_tiles(rows, [&](Rows tile) { f(tile, row); });
+    return;
+  }
   alignas(64) T scratch[tile_rows * widest<T>];
   over_tiles(rows, [&](Rows tile) {
-    T* y = out ? out + tile.begin * width : scratch;
-    const int64_t y_stride = out ? width : widest<T>;
-    gather_rows(Px.matrix, width, tile, Px.x, y, y_stride);
-    f(tile, y, y_stride);
+    gather_rows(Px.matrix, width, tile, Px.x, scratch, widest<T>);
+    f(tile, [&](int64_t i) { return scratch + (i - tile.begin) * widest<T>; });
   });
 }
 
@@ -228,30 +240,33 @@ inline void over_products(const Product<T, I>& Px, int width, Rows rows, T* out,
 
 template <class T, class I>
 void product(const Product<T, I>& Px, int width, Rows rows, T* y) {
-  gather_rows(Px.matrix, width, rows, Px.x, y + rows.begin * width, width);
+  if (!Px.row_of) return gather_rows(Px.matrix, width, rows, Px.x, y + rows.begin * width, width);
+  for (int64_t i = rows.begin; i < rows.end; ++i)
+    std::memcpy(y + i * width, Px.x + static_cast<int64_t>(Px.row_of[i]) * width, width * sizeof(T));
 }
 
 template <class T, class I>
 void lanczos_product(const Product<T, I>& Pu, int width, Rows rows, const T* u, const Split<T>& scale, const T* v_prev,
                      const Split<T>& beta, T* w, double* sums) {
-  over_products(Pu, width, rows, w, [&](Rows tile, T* y, int64_t y_stride) {
+  over_products(Pu, width, rows, [&](Rows tile, const auto& row) {
     over_tile<T, 1>(width, tile, sums, [&]<int L>(Width<L>, int c, int64_t i, auto* inner) {
-      T* const at_y = y + (i - tile.begin) * y_stride + c;
-      auto value = times<L, T>(scale, c, load<L>(at_y));
-      if (v_prev) value -= times<L, T>(beta, c, load<L>(v_prev + i * width + c));
-      store(at_y, value);
-      inner[0].add(value, load<L>(u + i * width + c));
+      const int64_t at = i * width + c;
+      auto value = times<L, T>(scale, c, load<L>(row(i) + c));
+      if (v_prev) value -= times<L, T>(beta, c, load<L>(v_prev + at));
+      if (w) store(w + at, value);
+      inner[0].add(value, load<L>(u + at));
     });
   });
 }
 
 template <class T, class I>
 void recurrence(const Product<T, I>& Ph, int width, Rows rows, const RecurrenceStep<T>& step) {
-  over_products(Ph, width, rows, static_cast<T*>(nullptr), [&](Rows tile, T* y, int64_t y_stride) {
-    for (int64_t i = tile.begin; i < tile.end; ++i, y += y_stride)
+  over_products(Ph, width, rows, [&](Rows tile, const auto& row) {
+    for (int64_t i = tile.begin; i < tile.end; ++i)
       over_channels<T>(width, [&]<int L>(Width<L>, int c) {
         const int64_t at = i * width + c;
-        auto value = load<L>(step.a + c) * load<L>(y + c) + load<L>(step.b + c) * load<L>(step.h + at);
+        auto value = load<L>(step.b + c) * load<L>(step.h + at);  // one product at a time: of the sum of two, compilers choose which to round
+        value += load<L>(step.a + c) * load<L>(row(i) + c);
         if (step.h_prev) value += load<L>(step.c + c) * load<L>(step.h_prev + at);
         store(step.h_next + at, value);
         store(step.z + at, load<L>(step.z + at) + load<L>(step.alpha + c) * value);
@@ -262,18 +277,20 @@ void recurrence(const Product<T, I>& Ph, int width, Rows rows, const RecurrenceS
 template <class T, class I>
 void recurrence_adjoint(const Product<T, I>& Plambda, int width, Rows rows, const RecurrenceAdjointStep<T>& step,
                         double* sums) {
-  over_products(Plambda, width, rows, static_cast<T*>(nullptr), [&](Rows tile, T* y, int64_t y_stride) {
+  over_products(Plambda, width, rows, [&](Rows tile, const auto& row) {
     over_tile<T, 4>(width, tile, sums, [&]<int L>(Width<L>, int c, int64_t i, auto* inner) {
       const int64_t at = i * width + c;
-      const auto p_lambda = load<L>(y + (i - tile.begin) * y_stride + c);
+      const auto p_lambda = load<L>(row(i) + c);
       const auto lambda = load<L>(step.lambda + at), z_bar = load<L>(step.z_bar + at), h = load<L>(step.h + at);
       inner[0].add(p_lambda, h);
       inner[1].add(lambda, h);
       if (step.h_prev) inner[2].add(lambda, load<L>(step.h_prev + at));
       inner[3].add(z_bar, h);
-      store(step.lambda_next + at, load<L>(step.alpha + c) * z_bar + load<L>(step.a + c) * p_lambda +
-                                       load<L>(step.b + c) * lambda +
-                                       load<L>(step.c + c) * load<L>(step.lambda_next + at));
+      auto value = load<L>(step.alpha + c) * z_bar;
+      value += load<L>(step.a + c) * p_lambda;
+      value += load<L>(step.b + c) * lambda;
+      value += load<L>(step.c + c) * load<L>(step.lambda_next + at);
+      store(step.lambda_next + at, value);
     });
   });
 }
@@ -281,12 +298,12 @@ void recurrence_adjoint(const Product<T, I>& Plambda, int width, Rows rows, cons
 template <class T, class I>
 void optimal_adjoint(const Product<T, I>& Pr, int width, Rows rows, const OptimalAdjointStep<T>& step, double* sums) {
   const auto& weight = step.weight;
-  over_products(Pr, width, rows, static_cast<T*>(nullptr), [&](Rows tile, T* y, int64_t y_stride) {
+  over_products(Pr, width, rows, [&](Rows tile, const auto& row) {
     over_tile<T, 2>(width, tile, sums, [&]<int L>(Width<L>, int c, int64_t i, auto* inner) {
       const int64_t at = i * width + c;
       const auto last = load<L>(step.v_last + at);
       auto value = load<L>(weight.z + c) * load<L>(step.z_bar + at);
-      value += load<L>(weight.product + c) * load<L>(y + (i - tile.begin) * y_stride + c);
+      value += load<L>(weight.product + c) * load<L>(row(i) + c);
       value += load<L>(weight.own + c) * load<L>(step.r + at);
       if (step.r_before) value += load<L>(weight.before + c) * load<L>(step.r_before + at);
       value += load<L>(weight.last + c) * last;
@@ -390,6 +407,15 @@ void dots(int width, Rows rows, const T* w, const T* u, const T* v, int64_t plan
 }
 
 template <class T>
+void inner_product(int width, Rows rows, const T* a, const T* b, double* sums) {
+  over_tiles(rows, [&](Rows tile) {
+    over_tile<T, 1>(width, tile, sums, [&]<int L>(Width<L>, int c, int64_t i, auto* inner) {
+      inner[0].add(load<L>(a + i * width + c), load<L>(b + i * width + c));
+    });
+  });
+}
+
+template <class T>
 void remove(int width, Rows rows, const T* from, T* w, T* u, const T* v, int64_t plane, int count, const T* weights, double* sums) {
   over_tiles(rows, [&](Rows tile) {
     over_tile<T, 1>(width, tile, sums, [&]<int L>(Width<L>, int c, int64_t i, auto* inner) {
@@ -440,8 +466,6 @@ void mix(int width, Rows rows, const T* p, const T* x, const T* q, const T* u, c
 }
 
 // ---- passes on a graph without values -------------------------------------------------------------------------------
-
-constexpr int bare_vectors = widest<float> * int(sizeof(float)) / POLYBASIS_BYTES < 8 ? widest<float> * int(sizeof(float)) / POLYBASIS_BYTES : 8;
 
 // L * V channels of the neighbours' rows of u. An index that is out of range is no neighbour.
 template <int L, int V>
@@ -512,7 +536,7 @@ bool bare_gather_rows(const BarePart<I>& part, int64_t rows, int64_t nodes, int 
   bool sound = true;
   for (int64_t i = 0; i < rows; ++i, y += width) {
     const int64_t begin = part.indptr[i] - part.indptr[0], end = part.indptr[i + 1] - part.indptr[0];
-    over_groups<float, bare_vectors>(width, [&]<int L, int V>(Width<L>, Width<V>, int c) {
+    over_groups<float, row_vectors<float>>(width, [&]<int L, int V>(Width<L>, Width<V>, int c) {
       sound &= bare_gather(Neighbours<L, V>{u + c, nodes, width}, part, begin, end, y + c);
     });
   }
@@ -525,7 +549,7 @@ bool bare_add_nonzeros(const Nonzero<I>* nonzeros, int64_t count, int64_t nodes,
   bool sound = true;
   for (int64_t begin = 0; begin < count; begin += few) {
     const int64_t end = count - begin > few ? begin + few : count;
-    over_groups<float, bare_vectors>(width, [&]<int L, int V>(Width<L>, Width<V>, int c) {
+    over_groups<float, row_vectors<float>>(width, [&]<int L, int V>(Width<L>, Width<V>, int c) {
       sound &= bare_add(Neighbours<L, V>{u + c, nodes, width}, nonzeros, begin, end, count, y + c);
     });
   }
@@ -585,7 +609,7 @@ const Passes<T, I>& table() {
 
 template <class T>
 const RowPasses<T>& row_table() {
-  static constexpr RowPasses<T> entries{peak<T>, rescale<T>, subtract<T>, dots<T>, remove<T>, combine<T>, follow<T>,
+  static constexpr RowPasses<T> entries{peak<T>, rescale<T>, subtract<T>, inner_product<T>, dots<T>, remove<T>, combine<T>, follow<T>,
                                      mix<T>};
   return entries;
 }

@@ -58,11 +58,11 @@ void adjoint_of_panel(const Csr<T, I>& graph, Isa isa, int threads, int d, int K
     std::swap(lambda, other);
   }
   const auto with_last = engine.sum(d, [&](Rows rows, double* partial) {
-    engine.on_rows.dots(d, rows, z_bar, nullptr, vector(K), plane, 1, partial);
+    engine.on_rows.inner_product(d, rows, z_bar, vector(K), partial);
   });
   narrow(with_last.data(), gradient.alpha + K * d);
   const auto with_first = engine.sum(d, [&](Rows rows, double* partial) {
-    engine.on_rows.dots(d, rows, lambda, nullptr, vector(0), plane, 1, partial);
+    engine.on_rows.inner_product(d, rows, lambda, vector(0), partial);
   });
   for (int c = 0; c < d; ++c) {
     const T s = coefficients.s[c];

@@ -37,8 +37,9 @@ struct OwnedCsr {
 
 template <class T, class I>
 struct Repeats {
-  OwnedCsr<T, I> members, core, spread;  // S', Q without what its rows have from earlier ones, and S
-  std::vector<Link<T>> links;            // in the order of their rows
+  OwnedCsr<T, I> members, core;  // S' without its values, which are all 1, and Q without what its rows have from earlier ones
+  std::vector<Link<T>> links;    // in the order of their rows
+  std::vector<I> class_of;       // the class of each row: S
 
   // Those of P, or null where they would save less than a quarter of the work.
   static std::unique_ptr<const Repeats> of(const Csr<T, I>& P);
@@ -50,7 +51,7 @@ std::vector<I> classes_of_equal_rows(const Csr<T, I>& P) {
   const auto same = [&](I a, I b) {
     const I from = P.indptr[a], to = P.indptr[a + 1], other = P.indptr[b];
     return to - from == P.indptr[b + 1] - other && std::equal(P.indices + from, P.indices + to, P.indices + other) &&
-           std::memcmp(P.values + from, P.values + other, (to - from) * sizeof(T)) == 0;  // NaN too is what it is
+           (from == to || std::memcmp(P.values + from, P.values + other, (to - from) * sizeof(T)) == 0);  // NaN too is what it is
   };
   std::vector<std::pair<uint64_t, I>> rows(P.rows);  // equal ones have the same number, and so come one after the other
   for (int64_t i = 0; i < P.rows; ++i) {
@@ -224,17 +225,16 @@ bool in_order(const Csr<T, I>& P) {
 template <class T, class I>
 std::unique_ptr<const Repeats<T, I>> Repeats<T, I>::of(const Csr<T, I>& P) {
   if (P.rows == 0 || !in_order(P)) return nullptr;
-  const std::vector<I> class_of = classes_of_equal_rows(P);
+  std::vector<I> class_of = classes_of_equal_rows(P);
   const I classes = *std::max_element(class_of.begin(), class_of.end()) + 1;
   if (4 * int64_t(classes) > 3 * P.rows && !worth_linking(P)) return nullptr;  // hardly any, and no copy made to see it
 
   auto repeats = std::make_unique<Repeats>();
-  auto& [members, core, spread, links] = *repeats;
+  auto& [members, core, links, kept_class_of] = *repeats;
   members.indptr.resize(classes + 1);
   for (const I c : class_of) ++members.indptr[c + 1];
   std::partial_sum(members.indptr.begin(), members.indptr.end(), members.indptr.begin());
   members.indices.resize(P.rows);
-  members.values.assign(P.rows, T(1));
   std::vector<I> next = members.indptr;
   for (int64_t i = 0; i < P.rows; ++i) members.indices[next[class_of[i]]++] = static_cast<I>(i);
 
@@ -256,10 +256,6 @@ std::unique_ptr<const Repeats<T, I>> Repeats<T, I>::of(const Csr<T, I>& P) {
     }
     if (!whole) return nullptr;
   }
-  for (const I c : class_of) {
-    spread.add(c, T(1));
-    spread.end_row();
-  }
   if (worth_linking(core.view())) {
     std::vector<double> sizes(classes);
     for (I c = 0; c < classes; ++c) sizes[c] = static_cast<double>(members.indptr[c + 1] - members.indptr[c]);
@@ -267,6 +263,7 @@ std::unique_ptr<const Repeats<T, I>> Repeats<T, I>::of(const Csr<T, I>& P) {
   }
   const int64_t left = core.nonzeros() + static_cast<int64_t>(links.size()) + 2 * P.rows;
   if (4 * left > 3 * static_cast<int64_t>(P.indptr[P.rows])) return nullptr;
+  kept_class_of = std::move(class_of);
   return repeats;
 }
 

@@ -53,7 +53,8 @@ def examine(case: Case, dtypes: Iterable[str] = tuple(DTYPES)) -> Iterator[Recor
         moves = sensitivity(graph, exact, signal, alpha, z_bar, dtype)
         common = {
             "kind": case.kind, "seed": case.seed, "signal": case.signal, "K": case.K, "nodes": graph.num_nodes,
-            "dtype": name, "exact_rank": exact.rank, "sensitivity": moves, "knowable": moves < KNOWABLE[name],
+            "dtype": name, "exact_rank": exact.rank, "sensitivity": moves.gradient, "noise_at_end": moves.end,
+            "knowable": moves.gradient < KNOWABLE[name], "end_knowable": moves.end < KNOWABLE[name],
         }  # fmt: skip
         if spectrum is not None:
             eps = torch.finfo(dtype).eps
@@ -68,6 +69,7 @@ def examine(case: Case, dtypes: Iterable[str] = tuple(DTYPES)) -> Iterator[Recor
             if kernels == "native":
                 record["same_rank"] = run.rank == runs["reference"].rank
                 record["same_bits"] = _same_bits(run, graph, dtype, x, *bar)
+            record["violations"] = violations(record)
             yield record
 
 
@@ -95,6 +97,7 @@ class Run:
             "defect": float((V @ V.T - identity).abs().max()),
             "finite": all(bool(torch.isfinite(numbers).all()) for numbers in self.numbers()),
             "gradient_error": gradient_error(x_bar, alpha_bar, exact, x, alpha, z_bar),
+            "value_error": float(np.abs(self.z[:, 0].double().numpy() - exact.z).max()),
         }
         if self.rank < exact.rank:  # the residual that was taken for noise, as a share of the largest so far
             lengths = exact.sqrt_beta[1 : self.rank + 1]
@@ -105,15 +108,15 @@ class Run:
         return record
 
     def _identity_errors(self, case: Case, spectrum: Spectrum, x: Signal, V: Any) -> dict[str, float]:
-        """The largest entry of V g_k(T) e_0 ‖x‖ - g_k(P) x over k, relative to ‖x‖ max(1, max |g_k|)."""
+        """The largest entry of V g_k(T) e_0 ‖x‖ - g_k(P) x over k, relative to ‖x‖ max |g_k| on [-1, 1]."""
         peak = float(np.abs(x).max()) or 1.0
         length = float(np.linalg.norm(x / peak)) * peak or 1.0
         errors = {}
-        mu = spectrum.mu.clip(-1, 1)
+        mu, interval = spectrum.mu.clip(-1, 1), np.cos(np.linspace(0, np.pi, 8 * case.K + 1))
         for name, (basis, values) in polynomials(case.K, case.seed).items():
             response = values(mu)
             through_T = basis.coordinates(self.basis.gamma, self.basis.sqrt_beta)[..., 0].numpy().T @ V  # (K+1, N)
-            scale = length * np.abs(response).max(1, initial=1)
+            scale = length * np.abs(values(interval)).max(1)
             errors[name] = float((np.abs(through_T - spectrum.filtered(x, response)) / scale[:, None]).max())
         return errors
 
@@ -150,9 +153,10 @@ def violations(record: Record) -> list[str]:
     broken = {
         "not finite": not record["finite"],
         "not orthonormal": not record["defect"] <= ORTHONORMAL[dtype],
-        "rank above": record["rank"] > record.get("most_rank", math.inf),
+        "rank above (knowable)": record["end_knowable"] and record["rank"] > record["exact_rank"],
         "wrong rank (knowable)": record["knowable"] and record["rank"] != record["exact_rank"],
         **{f"identity {name}": not record.get(f"identity_{name}", 0) <= IDENTITY[dtype] for name in BASES},
+        "value (knowable)": record["knowable"] and not record["value_error"] <= GRADIENT[dtype],
         "gradient (knowable)": record["knowable"] and not record["gradient_error"] <= GRADIENT[dtype],
         "bits differ": not record.get("same_bits", True),
     }
@@ -163,6 +167,7 @@ def observations(record: Record) -> list[str]:
     """What is counted and is no error by itself."""
     noted = {
         "knowable": record["knowable"],
+        "rank above": record["rank"] > record.get("most_rank", math.inf),
         "rank below": record["rank"] < record.get("clear_rank", 0),
         "gradient (any)": not record["gradient_error"] <= GRADIENT[record["dtype"]],
         "rank differs from reference": not record.get("same_rank", True),
@@ -183,8 +188,9 @@ def summary(records: list[Record]) -> str:
             error = record["gradient_error"]
             worst[column] = max(worst[column], math.inf if math.isnan(error) else error)
     names = [
-        "cases", "knowable", "not finite", "not orthonormal", "rank above", "rank below", "wrong rank (knowable)",
-        *(f"identity {name}" for name in BASES), "gradient (knowable)", "gradient (any)",
+        "cases", "knowable", "not finite", "not orthonormal", "rank above", "rank above (knowable)",
+        "rank below", "wrong rank (knowable)",
+        *(f"identity {name}" for name in BASES), "value (knowable)", "gradient (knowable)", "gradient (any)",
         "rank differs from reference", "bits differ",
     ]  # fmt: skip
     lines = _table(
@@ -200,9 +206,9 @@ def summary(records: list[Record]) -> str:
 def _violations_by(key: str, records: list[Record]) -> tuple[list[str], list[list[str]]]:
     groups = {
         "orthonormal": ("not orthonormal",),
-        "rank": ("rank above", "wrong rank (knowable)"),
+        "rank": ("rank above (knowable)", "wrong rank (knowable)"),
         "identity": tuple(f"identity {name}" for name in BASES),
-        "gradient": ("gradient (knowable)",),
+        "gradient": ("value (knowable)", "gradient (knowable)"),
         "other": ("not finite", "bits differ"),
     }
     rows = []
@@ -230,7 +236,6 @@ def hunt(first: int, count: float, minutes: float, out: TextIO | None = None) ->
     number, found = first, 0
     while number < first + count and (now := time.monotonic()) < start + 60 * minutes:
         for record in examine(case(number)):
-            record["violations"] = violations(record)
             found += bool(record["violations"])
             records.append(record)
             if out is not None:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import gmpy2
 import numpy as np
+import scipy.sparse
 import scipy.special
 import torch
 from numpy.typing import NDArray
@@ -121,8 +122,8 @@ class Matrix(NamedTuple):
         return product
 
 
-def digits(numbers: NDArray[np.float64]) -> Digits:
-    return np.array([gmpy2.mpfr(float(number)) for number in numbers.ravel()], dtype=object).reshape(numbers.shape)
+def digits(numbers: Vector | Digits) -> Digits:
+    return np.array([gmpy2.mpfr(number) for number in numbers.ravel().tolist()], dtype=object).reshape(numbers.shape)
 
 
 def _matrix(graph: pb.Graph, values: Digits) -> Matrix:
@@ -142,9 +143,11 @@ def exact_matrix(graph: pb.Graph) -> Matrix:
 
 
 def rounded_matrix(graph: pb.Graph, dtype: torch.dtype) -> Matrix:
-    """The numbers the kernels see, taken as exact."""
+    """P rounded to a data type, symmetric to the last digit."""
+    values = graph.values(dtype).double().numpy()
+    rounded = scipy.sparse.csr_array((values, graph.indices.numpy(), graph.indptr.numpy()), (graph.num_nodes,) * 2)
     with gmpy2.context(precision=BITS):
-        return _matrix(graph, digits(graph.values(dtype).double().numpy()))
+        return _matrix(graph, (digits(values) + digits(rounded.T.tocsr().data)) / 2)
 
 
 class Exact(NamedTuple):
@@ -153,50 +156,54 @@ class Exact(NamedTuple):
     z: Vector  # (N,)
     x_bar: Vector  # (N,)
     alpha_bar: Vector  # (K+1,)
-    sqrt_beta: Vector  # (rank + 1,) at most: the lengths of the residuals, the one that ended the basis too
+    sqrt_beta: Vector  # (rank + 1,): ‖x‖ and the lengths of the residuals, the one after the last vector too
     rank: int
 
 
-def exact_filter(P: Matrix, x: Vector, alpha: Vector, z_bar: Vector, rank: int | None = None) -> Exact:
-    """Lanczos with full orthogonalisation and its gradient by reverse-mode differentiation.
-
-    Step k is ``w = P v_k``, ``u = w - sum_j h_j v_j`` with ``h_j = <w, v_j>`` over all j <= k, ``v_{k+1} = u / ‖u‖``.
+def exact_filter(P: Matrix, x: Vector | Digits, alpha: Vector, z_bar: Vector) -> Exact:
+    """Lanczos with full orthogonalisation, ended where the residual is zero, and its gradient.
 
     Args:
         P: the matrix.
         x, z_bar: (N,).
         alpha: (K+1,).
-        rank: end the basis there; unless given, where the residual is zero.
+    """
+    return noisy_filter(P, x, alpha, z_bar, 0 * np.outer(alpha, z_bar), len(alpha))
+
+
+def noisy_filter(P: Matrix, x: Vector | Digits, alpha: Vector, z_bar: Vector, noise: Vector, most: int) -> Exact:
+    """As :func:`exact_filter` with given errors in the products, ended at a rank of ``most`` at the latest.
+
+    Step k is ``w = P v_k + noise_k``, ``u = w - sum_j h_j v_j`` with ``h_j = <w, v_j>`` over all j <= k, and
+    ``v_{k+1} = u / ‖u‖``. The gradient is that of these steps by reverse-mode differentiation.
+
+    Args:
+        noise: (K+1, N).
     """
     with gmpy2.context(precision=BITS):
-        return _exact_filter(P, digits(x), digits(alpha), digits(z_bar), len(alpha) if rank is None else rank)
+        return _noisy_filter(P, *(digits(numbers) for numbers in (x, alpha, z_bar, noise)), most)
 
 
-def _exact_filter(P: Matrix, x: Digits, alpha: Digits, z_bar: Digits, most: int) -> Exact:
-    nothing = gmpy2.mpfr(0)
-    V, W = np.full((2, len(alpha), len(x)), nothing, dtype=object)  # v_k and P v_k
-    H = np.full((len(alpha), len(alpha)), nothing, dtype=object)  # H[k, j] = <P v_k, v_j>
-    beta = [gmpy2.sqrt(x @ x)]
+def _noisy_filter(P: Matrix, x: Digits, alpha: Digits, z_bar: Digits, noise: Digits, most: int) -> Exact:
+    V, W = np.full((2, *noise.shape), gmpy2.mpfr(0), dtype=object)  # v_k and P v_k
+    H = np.full((len(alpha), len(alpha)), gmpy2.mpfr(0), dtype=object)  # H[k, j] = <P v_k, v_j>
+    u, beta, least = x, [gmpy2.sqrt(x @ x)], 0
     rank = 0
-    while beta[rank] > (ENDED * max(beta[1:]) if rank > 1 else ENDED if rank else 0):
-        V[rank] = (x if rank == 0 else u) / beta[rank]  # noqa: F821 - u is made in the first round
-        rank += 1
-        if rank == most:
-            break
-        k = rank - 1
-        W[k] = P @ V[k]
-        H[k, :rank] = V[:rank] @ W[k]
-        u = W[k] - H[k, :rank] @ V[:rank]
+    while rank < most and beta[rank] > least:
+        V[rank] = u / beta[rank]
+        W[rank] = P @ V[rank] + noise[rank]
+        H[rank, : rank + 1] = V[: rank + 1] @ W[rank]
+        u = W[rank] - H[rank, : rank + 1] @ V[: rank + 1]
         beta.append(gmpy2.sqrt(u @ u))
+        rank += 1
+        least = ENDED * max(beta[1:rank], default=1)
 
     lam = alpha[:, None] * z_bar  # dL/dv_k
     for k in range(rank - 2, -1, -1):
         v, before = V[k + 1], V[: k + 1]
         u_bar = (lam[k + 1] - (lam[k + 1] @ v) * v) / beta[k + 1]
         c = before @ u_bar
-        lam[: k + 1] -= c[:, None] * W[k]
-        for j in range(max(k - 1, 0), k + 1):  # the other H[k, j] are zero
-            lam[j] -= H[k, j] * u_bar
+        lam[: k + 1] -= c[:, None] * W[k] + H[k, : k + 1, None] * u_bar
         lam[k] += P @ (u_bar - c @ before)
     x_bar = (lam[0] - (lam[0] @ V[0]) * V[0]) / beta[0] if rank else 0 * x
     return Exact(*(_floats(y) for y in (alpha @ V, x_bar, V @ z_bar, np.array(beta, dtype=object))), rank)
@@ -226,20 +233,32 @@ def gradient_error(x_bar: Vector, alpha_bar: Vector, exact: Exact, x: Vector, al
     return math.nan if any(math.isnan(error) for error in errors) else max(errors)
 
 
-def sensitivity(graph: pb.Graph, exact: Exact, x: Vector, alpha: Vector, z_bar: Vector, dtype: torch.dtype) -> float:
-    """How far the exact gradient moves with changes of the input that the data type cannot see.
+class Sensitivity(NamedTuple):
+    """What errors that are unavoidable in a data type do to the exact result."""
 
-    The larger of two: the signal moves by a random 1e-7 ‖x‖ (float32) or 1e-16 ‖x‖ (float64); the entries of P are
-    rounded to the data type and the basis ends at the same rank (rounding splits equal eigenvalues, and what follows is
-    noise). Infinite where a residual is itself no longer than rounding errors are.
+    gradient: float  # how far the gradient moves, as by gradient_error
+    end: float  # where the basis ends below K+1, the residual that is left there, as a share of the largest
+
+
+def sensitivity(
+    graph: pb.Graph, exact: Exact, x: Vector, alpha: Vector, z_bar: Vector, dtype: torch.dtype
+) -> Sensitivity:
+    """Errors of a random unit, 1e-7 (float32) or 1e-16 (float64), in exact arithmetic.
+
+    First the signal moves by a unit of ‖x‖. Then the entries of P are rounded and every product P v_k moves by a unit,
+    with the basis ended at the same rank: where eigenvalues repeat, such errors leave the Krylov space and grow, which
+    no change of x shows. The gradient moves without limit where a residual is no longer than rounding errors are.
     """
-    if (exact.sqrt_beta[1 : exact.rank] < 64 * torch.finfo(dtype).eps).any():
-        return math.inf
     unit = 1e-7 if dtype == torch.float32 else 1e-16
-    noise = np.random.default_rng(len(x)).standard_normal(len(x))
+    noise = np.random.default_rng(len(x)).standard_normal((len(alpha) + 1, len(x)))
+    noise *= unit / np.linalg.norm(noise, axis=1, keepdims=True)
+    noisy = noisy_filter(rounded_matrix(graph, dtype), x, alpha, z_bar, noise[:-1], exact.rank)
+    lengths = noisy.sqrt_beta[1:]
+    end = float(lengths[-1] / lengths.max()) if 1 < exact.rank < len(alpha) else 0.0
+    if (exact.sqrt_beta[1 : exact.rank] < 64 * torch.finfo(dtype).eps).any():
+        return Sensitivity(math.inf, end)
     with gmpy2.context(precision=BITS):  # float64 does not resolve 1e-16
         moved = digits(x)
-        moved = moved + gmpy2.sqrt(moved @ moved) * digits(unit * noise / np.linalg.norm(noise))
-        runs = [_exact_filter(exact_matrix(graph), moved, digits(alpha), digits(z_bar), len(alpha))]
-    runs.append(exact_filter(rounded_matrix(graph, dtype), x, alpha, z_bar, rank=exact.rank))
-    return max(gradient_error(run.x_bar, run.alpha_bar, exact, x, alpha, z_bar) for run in runs)
+        moved = moved + gmpy2.sqrt(moved @ moved) * digits(noise[-1])
+    runs = (noisy, exact_filter(exact_matrix(graph), moved, alpha, z_bar))
+    return Sensitivity(max(gradient_error(run.x_bar, run.alpha_bar, exact, x, alpha, z_bar) for run in runs), end)

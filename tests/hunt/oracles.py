@@ -26,17 +26,24 @@ ENDED = 1e-40  # a residual below this share of the largest one is zero in exact
 
 
 class Spectrum(NamedTuple):
-    """P = U diag(mu) U^T in float64, from the definition of P."""
+    """P = U diag(mu) U^T in float64."""
 
     mu: Vector
     U: NDArray[np.float64]
 
     @classmethod
     def of(cls, graph: pb.Graph) -> Spectrum:
+        """From the definition of P."""
         adjacency = graph.adjacency().toarray()
         degree = adjacency.sum(1)
         scale = np.where(degree > 0, 1 / np.sqrt(np.where(degree > 0, degree, 1)), 0)
         return cls(*np.linalg.eigh(scale[:, None] * adjacency * scale))
+
+    @classmethod
+    def of_rounded(cls, graph: pb.Graph, dtype: torch.dtype) -> Spectrum:
+        """Of P with its entries rounded to a data type, as the kernels read it."""
+        P = graph.matrix(dtype).to_dense().double().numpy()
+        return cls(*np.linalg.eigh((P + P.T) / 2))
 
     def touched(self, x: Vector, *, gap: float, share: float) -> int:
         """The number of distinct eigenvalues in the signal: the dimension of its Krylov space.
@@ -91,7 +98,7 @@ def polynomials(K: int, seed: int) -> dict[str, Polynomials]:
 
     return {
         "monomial": Polynomials(pb.bases.Monomial(), lambda mu: mu**k),
-        "chebyshev": Polynomials(pb.bases.Chebyshev(), lambda mu: np.cos(k * np.arccos(mu))),
+        "chebyshev": Polynomials(pb.bases.Chebyshev(), lambda mu: scipy.special.eval_chebyt(k, mu)),
         "interpolation": Polynomials(pb.bases.ChebyshevInterpolation(), interpolation),
         "bernstein": Polynomials(
             pb.bases.Bernstein(K),
@@ -192,8 +199,11 @@ def _noisy_filter(P: Matrix, x: Digits, alpha: Digits, z_bar: Digits, noise: Dig
     while rank < most and beta[rank] > least:
         V[rank] = u / beta[rank]
         W[rank] = P @ V[rank] + noise[rank]
-        H[rank, : rank + 1] = V[: rank + 1] @ W[rank]
-        u = W[rank] - H[rank, : rank + 1] @ V[: rank + 1]
+        u = W[rank]
+        for _ in range(2):  # one pass loses digits at every short residual
+            inner = V[: rank + 1] @ u
+            H[rank, : rank + 1] += inner
+            u = u - inner @ V[: rank + 1]
         beta.append(gmpy2.sqrt(u @ u))
         rank += 1
         least = ENDED * max(beta[1:rank], default=1)

@@ -17,6 +17,16 @@ from hunt import Record, examine, hunt, summary
 from oracles import Spectrum, exact_filter, exact_matrix, polynomials
 
 ROUNDS = 10
+NOTABLE = {
+    281: "nearly the identity: the adjoint may not depend on a multiple of the identity",
+    321: "a residual of 1e-6 that float64 can resolve",
+    394: "errors that have grown to 1e-3 by the end of the basis",
+    475: "a residual of 1e-7 that float64 can resolve",
+    592: "errors that have grown by the end of the basis, in float64",
+    724: "eigenvalues that repeat and an end that float32 can see",
+    870: "two eigenvalues, one of them in a millionth of the signal",
+    937: "one node of a clique and a bridge of 1e-5",
+}
 
 
 def described(record: Record) -> str:
@@ -39,6 +49,12 @@ def test_every_property_holds(kind: str) -> None:
         if record["violations"]
     ]
     assert not found, "\n".join(["", *map(described, found)])
+
+
+@pytest.mark.parametrize("number", NOTABLE)
+def test_every_property_holds_in_notable_cases(number: int) -> None:
+    found = [record for record in examine(case(number)) if record["violations"]]
+    assert not found, "\n".join([NOTABLE[number], *map(described, found)])
 
 
 @pytest.mark.skipif("POLYBASIS_HUNT_MINUTES" not in os.environ, reason="POLYBASIS_HUNT_MINUTES is not set")

@@ -51,9 +51,9 @@ class Drift {
   }
 
   // v_k and v_{k+1} have just been orthogonalised against the first `count` vectors, themselves left out.
-  void reset(int k, int count) {
-    std::fill_n(next_.begin(), static_cast<size_t>(count) * width_, unit_);
-    std::fill_n(now_.begin(), static_cast<size_t>(std::min(count, k)) * width_, unit_);
+  void reset(int k, int count, double left) {
+    std::fill_n(next_.begin(), static_cast<size_t>(count) * width_, left);
+    std::fill_n(now_.begin(), static_cast<size_t>(std::min(count, k)) * width_, left);
   }
 
   void shift() {
@@ -218,7 +218,7 @@ class Lanczos {
       for (int c = 0; c < width_; ++c) shorter |= left[c] < 0.7 * norms[c] && !ends(c, k, left[c]);
       norms = left;
     }
-    drift_.reset(k, count);
+    drift_.reset(k, count, Tolerance<T>::after_projection);
   }
 
   Engine<T, I>& engine_;

@@ -1,22 +1,26 @@
 // The gradient of the optimal filter z = sum_k alpha_k v_k to x and alpha.
 //
-// Let lambda_k be the gradient to v_k. A Lanczos step frees P v_k of v_0 .. v_k and divides by beta_{k+1}; backwards it is
+// Let lambda_k be the gradient to v_k. A Lanczos step frees P v_k of v_0 .. v_k and divides by beta_{k+1}. Its adjoint, shortened
+// by what cancels because V is orthonormal, is
 //
-//   u = (lambda_{k+1} - <lambda_{k+1}, v_{k+1}> v_{k+1}) / beta_{k+1},    c_j = <u, v_j>  for j <= k,
-//   lambda_k += P (u - sum_j c_j v_j),    lambda_j -= c_j P v_k + <P v_k, v_j> u.
+//   u = (lambda_{k+1} - sum_{j <= k+1} <lambda_{k+1}, v_j> v_j) / beta_{k+1},
+//   lambda_k += (P - gamma_k) u,    lambda_{k-1} -= beta_k u,    lambda_j -= <lambda_{k+1}, v_j> v_{k+1}  for j <= k.
 //
-// Leaving out the c_j that vanish in exact arithmetic gives a three-term recurrence in which rounding errors along converged
-// eigenvectors grow by 1 / beta a step. Keeping them costs no vectors: P v_i lies in the span of V for i < K, so that
+// An adjoint that frees u of v_k and v_{k+1} only is the same in exact arithmetic, but rounding errors along converged
+// eigenvectors then grow by 1 / beta a step (compare Kraemer et al., "Gradients of functions of large matrices", 2024).
 //
-//   lambda_k = r_k + sum_{i < K} A_ki v_i,    r_k orthogonal to v_0 .. v_{K-1},
+// Freeing u of all vectors takes no pass over them, because P v_i lies in the span of V for i < K. So
 //
-// with small matrices A in double and one recurrence for the r_k,
+//   lambda_k = r_k + sum_{k < i < K} a_ki v_i + ..,    r_k orthogonal to v_0 .. v_{K-1},
+//
+// where the dots stand for what the next step removes. The a_k are K numbers a channel, in double. They and the r_k obey the same
+// recurrence. With zeta_i = <z_bar, v_i> and r_z the part of z_bar that is orthogonal to V,
 //
 //   r_k = alpha_k r_z + (P - gamma_k) r_{k+1} / beta_{k+1} - beta_{k+1} / beta_{k+2} r_{k+2} + m_k v_K - rho_k v_{K-1},
+//   a_ki = alpha_k zeta_i - alpha_i zeta_k + (the same with T for P, a for r, and a_{k+1,k+1} = a_{k+2,k+2} = 0) + rho_k [i = K-1],
 //
-// where r_z is z_bar freed of V, m_k v_K is what A_k would have beyond its last column, and rho_k v_{K-1}, which goes over to
-// A_k, is the only part of P r_{k+1} in the span: <P r, v_{K-1}> = beta_K <r, v_K>. Rounding errors along V are removed from
-// the r_k when their estimated size asks for it.
+// where m_k is what the second line gives for i = K, and rho_k is the one part of P r that lies in the span:
+// <P r, v_{K-1}> = beta_K <r, v_K>. Rounding errors along V are removed from the r_k when their estimated size asks for it.
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -34,9 +38,10 @@ class OptimalAdjoint {
  public:
   OptimalAdjoint(Engine<T, I>& engine, int width, int K, const T* V, const double* gamma, const double* beta, const T* alpha)
       : engine_(engine), width_(width), K_(K), plane_(engine.graph.rows * width), V_(V), gamma_(gamma), beta_(beta),
-        alpha_(alpha), unit_(Tolerance<T>::drift_per_step(engine.graph.rows)), A_(numbers(K + 1) * K), last_(numbers(K + 1)),
-        rho_(width), tau_(width, 0.0), drift_(numbers(K)), drift_before_(numbers(K)), drift_next_(numbers(K)),
-        size_(width), size_before_(width, 0.0), size_z_(width), weights_(std::max(numbers(6), 2 * numbers(K + 1))) {}
+        alpha_(alpha), unit_(Tolerance<T>::drift_per_step(engine.graph.rows)), m_(width), rho_(width), with_last_(width, 0.0),
+        size_(width), size_before_(width, 0.0), size_z_(width), weights_(std::max(numbers(6), 2 * numbers(K + 1))) {
+    for (auto* rows : {&a_, &a_before_, &a_next_, &drift_, &drift_before_, &drift_next_}) rows->assign(numbers(K), 0.0);
+  }
 
   // work: two arrays of the signal's size.
   void run(const T* z_bar, T* x_bar, T* alpha_bar, T* work) {
@@ -45,7 +50,7 @@ class OptimalAdjoint {
     const T *r = r_z, *r_before = nullptr;
     for (int k = K_ - 1; k >= 0; --k) {
       T* const r_next = r == x_bar ? work + plane_ : x_bar;
-      move_coefficients(k);
+      advance_coefficients(k);
       advance(k, r_z, r, r_before, r_next);
       clean_if_needed(k, r_next, r == r_z ? nullptr : const_cast<T*>(r));
       r_before = std::exchange(r, r_next);
@@ -56,10 +61,12 @@ class OptimalAdjoint {
  private:
   size_t numbers(int rows) const { return static_cast<size_t>(rows) * width_; }
   const T* vector(int k) const { return V_ + k * plane_; }
+  double alpha(int k, int c) const { return alpha_[k * width_ + c]; }
   double gamma(int k, int c) const { return gamma_[k * width_ + c]; }
   double beta(int k, int c) const { return beta_[k * width_ + c]; }
   double inverse(int k, int c) const { return beta(k, c) > 0 ? 1 / beta(k, c) : 0; }
-  double* A(int k, int i) { return A_.data() + (static_cast<size_t>(k) * K_ + i) * width_; }
+  // What r_{k+2} counts in r_k.
+  double share_before(int k, int c) const { return k + 2 <= K_ ? beta(k + 1, c) * inverse(k + 2, c) : 0; }
 
   // Calls f(c) for all channels.
   template <class F>
@@ -67,52 +74,41 @@ class OptimalAdjoint {
     for (int c = 0; c < width_; ++c) f(c);
   }
 
-  // r_z, the gradient to alpha, and what the lambda_k are before any step: alpha_k z_bar.
+  // zeta, which is the gradient to alpha, and r_z.
   void start(const T* z_bar, T* alpha_bar, T* r_z) {
-    auto zeta = inner_products(z_bar, nullptr, K_ + 1);
-    std::copy(zeta.begin(), zeta.end(), alpha_bar);
-    auto squares = remove(zeta, z_bar, r_z, nullptr, K_ + 1);
+    zeta_ = inner_products(z_bar, nullptr, K_ + 1);
+    std::copy(zeta_.begin(), zeta_.end(), alpha_bar);
+    auto squares = remove(zeta_, z_bar, r_z, nullptr, K_ + 1);
     bool shorter = false;  // by so much that rounding errors along V count
     each([&](int c) {
       double inside = 0;
-      for (int i = 0; i <= K_; ++i) inside += zeta[i * width_ + c] * zeta[i * width_ + c];
+      for (int i = 0; i <= K_; ++i) inside += zeta_[i * width_ + c] * zeta_[i * width_ + c];
       shorter |= squares[c] < inside;
     });
     if (shorter) squares = remove(inner_products(r_z, nullptr, K_ + 1), r_z, r_z, nullptr, K_ + 1);
-    for (int k = 0; k <= K_; ++k) {
-      for (int i = 0; i < K_; ++i) each([&](int c) { A(k, i)[c] = alpha(k, c) * zeta[i * width_ + c]; });
-      each([&](int c) { last_[k * width_ + c] = alpha(k, c) * zeta[K_ * width_ + c]; });
-    }
     each([&](int c) {
       size_z_[c] = std::sqrt(squares[c]);
       size_[c] = std::abs(alpha(K_, c)) * size_z_[c];
-      for (int i = 0; i < K_; ++i) drift_[i * width_ + c] = unit_ * size_[c];
+      for (int i = 0; i < K_; ++i) drift_[i * width_ + c] = Tolerance<T>::after_projection * size_[c];
     });
   }
 
-  // The step from lambda_{k+1} to lambda_k and all before it, as far as it is one of coefficients.
-  void move_coefficients(int k) {
-    double* const u = A(k + 1, 0);
-    const auto at = [&](int i, int c) { return u[i * width_ + c]; };
-    for (int i = 0; i < K_; ++i) each([&](int c) { u[i * width_ + c] *= i == k + 1 ? 0 : inverse(k + 1, c); });
-    const auto beyond = [&](int j, int i) { return i < K_ ? A(j, i) : last_.data() + j * width_; };
-    for (int j = 0; j <= k; ++j) {  // lambda_j -= c_j P v_k
-      double *const next = beyond(j, k + 1), *const here = A(j, k), *const before = k > 0 ? A(j, k - 1) : nullptr;
-      each([&](int c) { next[c] -= at(j, c) * beta(k + 1, c); });
-      each([&](int c) { here[c] -= at(j, c) * gamma(k, c); });
-      if (before) each([&](int c) { before[c] -= at(j, c) * beta(k, c); });
+  // a_k, m_k and rho_k from a_{k+1} and a_{k+2}.
+  void advance_coefficients(int k) {
+    const auto at = [&](int i, int c) { return i * width_ + c; };
+    each([&](int c) { rho_[c] = beta(K_, c) * with_last_[c] * inverse(k + 1, c); });
+    for (int i = k + 1; i <= K_; ++i) {
+      double* const next = i < K_ ? &a_next_[at(i, 0)] : m_.data();
+      each([&](int c) { next[c] = alpha(k, c) * zeta_[at(i, c)] - alpha(i, c) * zeta_[at(k, c)]; });
+      if (i - 1 >= k + 2) each([&](int c) { next[c] += inverse(k + 1, c) * beta(i, c) * a_[at(i - 1, c)]; });
+      if (i == K_) break;
+      if (i >= k + 2) each([&](int c) { next[c] += inverse(k + 1, c) * (gamma(i, c) - gamma(k, c)) * a_[at(i, c)]; });
+      if (i + 1 < K_) each([&](int c) { next[c] += inverse(k + 1, c) * beta(i + 1, c) * a_[at(i + 1, c)]; });
+      if (i >= k + 3) each([&](int c) { next[c] -= share_before(k, c) * a_before_[at(i, c)]; });
+      if (i == K_ - 1) each([&](int c) { next[c] += rho_[c]; });
     }
-    for (int i = 0; i < K_; ++i) {  // lambda_j -= <P v_k, v_j> u
-      each([&](int c) { A(k, i)[c] -= gamma(k, c) * at(i, c); });
-      if (k > 0) each([&](int c) { A(k - 1, i)[c] -= beta(k, c) * at(i, c); });
-    }
-    for (int i = k + 2; i < K_; ++i) {  // lambda_k += P u, of which v_0 .. v_{k+1} have been taken
-      double *const before = A(k, i - 1), *const here = A(k, i), *const next = beyond(k, i + 1);
-      each([&](int c) { before[c] += beta(i, c) * at(i, c); });
-      each([&](int c) { here[c] += gamma(i, c) * at(i, c); });
-      each([&](int c) { next[c] += beta(i + 1, c) * at(i, c); });
-    }
-    each([&](int c) { A(k, K_ - 1)[c] += rho_[c] = beta(K_, c) * tau_[c] * inverse(k + 1, c); });
+    a_before_.swap(a_);
+    a_.swap(a_next_);
   }
 
   // r_next = r_k from r = r_{k+1} and r_before = r_{k+2}, where r_z stands for r_K = alpha_K r_z.
@@ -121,7 +117,7 @@ class OptimalAdjoint {
     each([&](int c) {
       const double scale = r == r_z ? alpha(K_, c) : 1, scale_before = r_before == r_z ? alpha(K_, c) : 1;
       const double numbers[] = {alpha(k, c), scale * inverse(k + 1, c), -scale * gamma(k, c) * inverse(k + 1, c),
-                                r_before ? -scale_before * share_before(k, c) : 0, last_[k * width_ + c], -rho_[c]};
+                                r_before ? -scale_before * share_before(k, c) : 0, m_[c], -rho_[c]};
       for (int i = 0; i < 6; ++i) weights[i * width_ + c] = narrow(numbers[i]);
     });
     const auto weight = [&](int i) { return weights + i * width_; };
@@ -132,13 +128,10 @@ class OptimalAdjoint {
       engine_.on_graph.optimal_adjoint(Pr, width_, rows, step, partial);
     });
     each([&](int c) {
-      tau_[c] = sums[c];
+      with_last_[c] = sums[c];
       size_before_[c] = std::exchange(size_[c], std::sqrt(sums[width_ + c]));
     });
   }
-
-  // What r_{k+2} counts in r_k.
-  double share_before(int k, int c) const { return k + 2 <= K_ ? beta(k + 1, c) * inverse(k + 2, c) : 0; }
 
   // Follows the size of <r_k, v_j> from rounding by the recurrence of the r_k (after Simon, 1984) and frees r_k and r_{k+1}
   // (null: clean) of the v_j where it is too large.
@@ -172,8 +165,8 @@ class OptimalAdjoint {
         shorter |= size < 0.7 * size_[c];
         size_[c] = size;
         for (int j = 0; j < count; ++j) {
-          drift_[j * width_ + c] = unit_ * size;
-          if (r_before) drift_before_[j * width_ + c] = unit_ * size_before_[c];
+          drift_[j * width_ + c] = Tolerance<T>::after_projection * size;
+          if (r_before) drift_before_[j * width_ + c] = Tolerance<T>::after_projection * size_before_[c];
         }
       });
     }
@@ -185,7 +178,7 @@ class OptimalAdjoint {
     each([&](int c) {
       const double factor = K_ > 0 ? 1 : alpha(0, c);
       scale[c] = narrow(factor * inverse(0, c));
-      for (int i = 1; i < K_; ++i) weights[(i - 1) * width_ + c] = narrow(A(0, i)[c]);
+      for (int i = 1; i < K_; ++i) weights[(i - 1) * width_ + c] = narrow(a_[i * width_ + c]);
     });
     engine_.run([&](Rows rows) {
       engine_.on_rows.combine(width_, rows, scale, r, V_ + plane_, plane_, std::max(K_ - 1, 0), weights, x_bar);
@@ -207,8 +200,6 @@ class OptimalAdjoint {
     });
   }
 
-  double alpha(int k, int c) const { return alpha_[k * width_ + c]; }
-
   static T narrow(double number) {
     constexpr double most = std::numeric_limits<T>::max();
     return static_cast<T>(std::clamp(number, -most, most));
@@ -221,7 +212,7 @@ class OptimalAdjoint {
   const double *const gamma_, *const beta_;
   const T* const alpha_;
   const double unit_;
-  std::vector<double> A_, last_, rho_, tau_;  // last_: m_k; tau_: <r, v_K>
+  std::vector<double> zeta_, a_, a_before_, a_next_, m_, rho_, with_last_;  // with_last_: <r, v_K>
   std::vector<double> drift_, drift_before_, drift_next_, size_, size_before_, size_z_;
   std::vector<T> weights_;
 };

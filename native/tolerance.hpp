@@ -36,8 +36,10 @@ struct Tolerance {
     const double n = static_cast<double>(nodes);
     return (0.04 + 0.5 / std::sqrt(n) + 6 / n) * eps;
   }
+  // What a projection leaves of <v_{k+1}, v_j>: its inner products are sums of type T over a few rows each.
+  static constexpr double after_projection = 0.5 * eps;
   // Reorthogonalise when the estimated drift exceeds this: about 4e-6 and 7e-15.
-  static constexpr double drift = 32 * eps;
+  static constexpr double drift = 16 * eps;
   // The same for the gradient, relative to its length.
   static constexpr double adjoint_drift = 128 * eps;
   // Reorthogonalise in any case when the residual is this share of P v_k: it has lost digits to cancellation.

@@ -108,11 +108,13 @@ class Graph:
     def values(self, dtype: torch.dtype = torch.float64) -> Tensor:
         r"""The nonzeros of :math:`P`, in the order of ``indices``."""
         scale = torch.from_numpy(self._inv_sqrt_degree)
-        count = torch.diff(self.indptr.long())
-        values = scale[self.indices.long()]
-        if self.weight is not None:  # before the other factor: of two small degrees the product alone may overflow
-            values = values * (self.weight / self._unit)
-        return (values * scale.repeat_interleave(count)).to(dtype)
+        column = scale[self.indices.long()]
+        row = scale.repeat_interleave(torch.diff(self.indptr.long()))
+        if self.weight is None:
+            return (column * row).to(dtype)
+        # The weight goes between: of two small degrees the product alone may overflow. With the larger factor first, P
+        # is symmetric to the last digit.
+        return (torch.maximum(column, row) * (self.weight / self._unit) * torch.minimum(column, row)).to(dtype)
 
     def matrix(self, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu") -> Tensor:
         r""":math:`P` as a torch sparse CSR tensor, made once for each data type and device."""

@@ -15,8 +15,8 @@ from polybasis.krylov.rank import basis_ends
 
 
 def _dot(u: Tensor, v: Tensor) -> Tensor:
-    """Channel-wise inner products of (..., N, d) arrays, accumulated in float64."""
-    return (u * v).sum(dim=-2, dtype=torch.float64)
+    """Channel-wise inner products of (..., N, d) arrays in float64."""
+    return (u.double() * v).sum(dim=-2)
 
 
 class ReferenceKernels:
@@ -46,7 +46,7 @@ class ReferenceKernels:
             alive = norm > 0
             if k > 0:
                 alive &= ~basis_ends(norm, gamma[:k], sqrt_beta[:k], K, dtype)
-            vectors[k] = torch.where(alive, w / torch.where(alive, norm, 1).to(dtype), 0)
+            vectors[k] = torch.where(alive, (w / torch.where(alive, norm, 1)).to(dtype), 0)  # in float64, then rounded
             sqrt_beta[k] = torch.where(alive, norm, 0)
             rank.add_(alive)
 
@@ -80,17 +80,16 @@ class ReferenceKernels:
         g, b, r = gamma.to(dtype), sqrt_beta.to(dtype), inverse.to(dtype)
         lam = alpha.unsqueeze(1) * z_bar  # ∂L/∂v_k, (K+1, N, d)
         for k in range(K - 1, -1, -1):
-            # The adjoint of Gram-Schmidt against all v_0 .. v_k. That P v_k is orthogonal to v_0 .. v_{k-2} anyway holds
-            # in exact arithmetic only, and an adjoint that relies on it is unstable.
-            u = (lam[k + 1] - _dot(lam[k + 1], V[k + 1]).to(dtype) * V[k + 1]) * r[k + 1]
-            free, c = u, torch.zeros_like(gamma[: k + 1])
+            # The adjoint of Gram-Schmidt against all v_0 .. v_k, without the terms that cancel because V is orthonormal.
+            # One that frees u of v_k and v_{k+1} only is the same in exact arithmetic, and unstable.
+            u, inner = lam[k + 1], torch.zeros_like(gamma[: k + 2])
             for _ in range(2):
-                inner = _dot(free, V[: k + 1])
-                free = free - torch.einsum("jd,jnd->nd", inner.to(dtype), V[: k + 1])
-                c += inner
-            p_v = b[k + 1] * V[k + 1] + g[k] * V[k] + (b[k] * V[k - 1] if k > 0 else 0)  # P v_k, known
-            lam[: k + 1] -= c.to(dtype).unsqueeze(1) * p_v
-            lam[k] += self._product(free) - g[k] * u
+                more = _dot(u, V[: k + 2])
+                u = u - torch.einsum("jd,jnd->nd", more.to(dtype), V[: k + 2])
+                inner += more
+            u = u * r[k + 1]
+            lam[: k + 1] -= inner[: k + 1].to(dtype).unsqueeze(1) * V[k + 1]
+            lam[k] += self._product(u) - g[k] * u
             if k > 0:
                 lam[k - 1] -= b[k] * u
         x_bar = (lam[0] - _dot(lam[0], V[0]).to(dtype) * V[0]) * r[0]

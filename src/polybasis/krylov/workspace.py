@@ -40,7 +40,7 @@ class Workspace:
                 if size <= block.nbytes <= 2 * size:
                     return self._free.pop(i)
             self._free.clear()  # sizes have changed: what is left over would never be asked for
-        return np.empty(size, dtype=np.uint8)
+        return torch.empty(size, dtype=torch.uint8).numpy()  # aligned to cache lines, as NumPy's memory is not
 
 
 class _Lease:

@@ -119,28 +119,33 @@ inline void over_groups(int width, F&& f) {
   take(Width<1>{}, Width<1>{});
 }
 
-// Calls f(Width<L>, c, i, inner) for vectors of L channels from channel c on of every row i of a tile, with `count` inner
-// products that stay in registers. They start from zero in every tile: long running sums lose digits.
+// For every vector of L channels from channel c on, f(Width<L>, c) returns what to do with it in one row: a function that is
+// called with (i, inner) for every row i of the tile. What belongs to the channels it holds in registers, and so are the `count`
+// inner products. They start from zero in every tile: long running sums lose digits.
 template <class T, int count, class F>
 inline void over_tile(int width, Rows tile, double* sums, F&& f) {
   constexpr int registers = POLYBASIS_BYTES == 64 ? 16 : 8;  // that inner products may take
   constexpr int each = count * int(sizeof(double) / sizeof(T));
   over_groups<T, (registers > each ? registers / each : 1)>(width, [&]<int L, int V>(Width<L> lanes, Width<V>, int c) {
     InnerProduct<L, T> inner[V][count];
-    for (int64_t i = tile.begin; i < tile.end; ++i)
-#pragma GCC unroll 8
-      for (int v = 0; v < V; ++v) f(lanes, c + v * L, i, inner[v]);
+    [&]<int... v>(std::integer_sequence<int, v...>) {
+      const decltype(f(lanes, c)) in_row[] = {f(lanes, c + v * L)...};
+      for (int64_t i = tile.begin; i < tile.end; ++i) (in_row[v](i, inner[v]), ...);
+    }(std::make_integer_sequence<int, V>{});
     for (int v = 0; v < V; ++v)
       for (int which = 0; which < count; ++which) inner[v][which].add_to(sums + which * width + c + v * L);
   });
 }
 
-// factor * x, with the digits of the factor that T alone would lose: a factor that is wrong by half a unit is wrong in the
-// same way on every row, and that would add up where rounding errors average out.
+// L channels of a factor with the digits that T alone would lose: one that is wrong by half a unit is wrong in the same way on
+// every row, and that would add up where rounding errors average out.
 template <int L, class T>
-inline Lanes<T, L> times(const Split<T>& factor, int c, const Lanes<T, L>& x) {
-  return load<L>(factor.high + c) * x + load<L>(factor.low + c) * x;
-}
+struct Factor {
+  Lanes<T, L> high, low;
+
+  Factor(const Split<T>& factor, int c) : high(load<L>(factor.high + c)), low(load<L>(factor.low + c)) {}
+  Lanes<T, L> operator*(const Lanes<T, L>& x) const { return high * x + low * x; }
+};
 
 // ---- the sparse product -------------------------------------------------------------------------------------------
 
@@ -249,12 +254,15 @@ template <class T, class I>
 void lanczos_product(const Product<T, I>& Pu, int width, Rows rows, const T* u, const Split<T>& scale, const T* v_prev,
                      const Split<T>& beta, T* w, double* sums) {
   over_products(Pu, width, rows, [&](Rows tile, const auto& row) {
-    over_tile<T, 1>(width, tile, sums, [&]<int L>(Width<L>, int c, int64_t i, auto* inner) {
-      const int64_t at = i * width + c;
-      auto value = times<L, T>(scale, c, load<L>(row(i) + c));
-      if (v_prev) value -= times<L, T>(beta, c, load<L>(v_prev + at));
-      if (w) store(w + at, value);
-      inner[0].add(value, load<L>(u + at));
+    over_tile<T, 1>(width, tile, sums, [&]<int L>(Width<L>, int c) {
+      const Factor<L, T> s(scale, c), b(beta, c);
+      return [=, &row](int64_t i, auto* inner) {
+        const int64_t at = i * width + c;
+        auto value = s * load<L>(row(i) + c);
+        if (v_prev) value -= b * load<L>(v_prev + at);
+        if (w) store(w + at, value);
+        inner[0].add(value, load<L>(u + at));
+      };
     });
   });
 }
@@ -278,39 +286,47 @@ template <class T, class I>
 void recurrence_adjoint(const Product<T, I>& Plambda, int width, Rows rows, const RecurrenceAdjointStep<T>& step,
                         double* sums) {
   over_products(Plambda, width, rows, [&](Rows tile, const auto& row) {
-    over_tile<T, 4>(width, tile, sums, [&]<int L>(Width<L>, int c, int64_t i, auto* inner) {
-      const int64_t at = i * width + c;
-      const auto p_lambda = load<L>(row(i) + c);
-      const auto lambda = load<L>(step.lambda + at), z_bar = load<L>(step.z_bar + at), h = load<L>(step.h + at);
-      inner[0].add(p_lambda, h);
-      inner[1].add(lambda, h);
-      if (step.h_prev) inner[2].add(lambda, load<L>(step.h_prev + at));
-      inner[3].add(z_bar, h);
-      auto value = load<L>(step.alpha + c) * z_bar;
-      value += load<L>(step.a + c) * p_lambda;
-      value += load<L>(step.b + c) * lambda;
-      value += load<L>(step.c + c) * load<L>(step.lambda_next + at);
-      store(step.lambda_next + at, value);
+    over_tile<T, 4>(width, tile, sums, [&]<int L>(Width<L>, int c) {
+      const auto alpha = load<L>(step.alpha + c), a = load<L>(step.a + c), b = load<L>(step.b + c), d = load<L>(step.c + c);
+      return [=, &row, &step](int64_t i, auto* inner) {
+        const int64_t at = i * width + c;
+        const auto p_lambda = load<L>(row(i) + c), h = load<L>(step.h + at);
+        const auto lambda = load<L>(step.lambda + at), z_bar = load<L>(step.z_bar + at);
+        inner[0].add(p_lambda, h);
+        inner[1].add(lambda, h);
+        if (step.h_prev) inner[2].add(lambda, load<L>(step.h_prev + at));
+        inner[3].add(z_bar, h);
+        auto value = alpha * z_bar;
+        value += a * p_lambda;
+        value += b * lambda;
+        value += d * load<L>(step.lambda_next + at);
+        store(step.lambda_next + at, value);
+      };
     });
   });
 }
 
 template <class T, class I>
 void optimal_adjoint(const Product<T, I>& Pr, int width, Rows rows, const OptimalAdjointStep<T>& step, double* sums) {
-  const auto& weight = step.weight;
   over_products(Pr, width, rows, [&](Rows tile, const auto& row) {
-    over_tile<T, 2>(width, tile, sums, [&]<int L>(Width<L>, int c, int64_t i, auto* inner) {
-      const int64_t at = i * width + c;
-      const auto last = load<L>(step.v_last + at);
-      auto value = load<L>(weight.z + c) * load<L>(step.z_bar + at);
-      value += load<L>(weight.product + c) * load<L>(row(i) + c);
-      value += load<L>(weight.own + c) * load<L>(step.r + at);
-      if (step.r_before) value += load<L>(weight.before + c) * load<L>(step.r_before + at);
-      value += load<L>(weight.last + c) * last;
-      value += load<L>(weight.last_but_one + c) * load<L>(step.v_last_but_one + at);
-      store(step.r_next + at, value);
-      inner[0].add(value, last);
-      inner[1].add(value, value);
+    over_tile<T, 2>(width, tile, sums, [&]<int L>(Width<L>, int c) {
+      const auto& weight = step.weight;
+      const auto z = load<L>(weight.z + c), product = load<L>(weight.product + c), own = load<L>(weight.own + c);
+      const auto before = load<L>(weight.before + c), last = load<L>(weight.last + c);
+      const auto last_but_one = load<L>(weight.last_but_one + c);
+      return [=, &row, &step](int64_t i, auto* inner) {
+        const int64_t at = i * width + c;
+        const auto v_last = load<L>(step.v_last + at);
+        auto value = z * load<L>(step.z_bar + at);
+        value += product * load<L>(row(i) + c);
+        value += own * load<L>(step.r + at);
+        if (step.r_before) value += before * load<L>(step.r_before + at);
+        value += last * v_last;
+        value += last_but_one * load<L>(step.v_last_but_one + at);
+        store(step.r_next + at, value);
+        inner[0].add(value, v_last);
+        inner[1].add(value, value);
+      };
     });
   });
 }
@@ -352,13 +368,16 @@ void rescale(int width, Rows rows, const T* x, const double* scale, T* y, double
 template <class T>
 void subtract(int width, Rows rows, T* u, const Split<T>& scale, const Split<T>& gamma, T* w, double* sums) {
   over_tiles(rows, [&](Rows tile) {
-    over_tile<T, 1>(width, tile, sums, [&]<int L>(Width<L>, int c, int64_t i, auto* inner) {
-      const int64_t at = i * width + c;
-      const auto v = times<L, T>(scale, c, load<L>(u + at));
-      const auto value = load<L>(w + at) - times<L, T>(gamma, c, v);
-      store(u + at, v);
-      store(w + at, value);
-      inner[0].add(value, value);
+    over_tile<T, 1>(width, tile, sums, [&]<int L>(Width<L>, int c) {
+      const Factor<L, T> s(scale, c), g(gamma, c);
+      return [=](int64_t i, auto* inner) {
+        const int64_t at = i * width + c;
+        const auto v = s * load<L>(u + at);
+        const auto value = load<L>(w + at) - g * v;
+        store(u + at, v);
+        store(w + at, value);
+        inner[0].add(value, value);
+      };
     });
   });
 }
@@ -409,39 +428,67 @@ void dots(int width, Rows rows, const T* w, const T* u, const T* v, int64_t plan
 template <class T>
 void inner_product(int width, Rows rows, const T* a, const T* b, double* sums) {
   over_tiles(rows, [&](Rows tile) {
-    over_tile<T, 1>(width, tile, sums, [&]<int L>(Width<L>, int c, int64_t i, auto* inner) {
-      inner[0].add(load<L>(a + i * width + c), load<L>(b + i * width + c));
+    over_tile<T, 1>(width, tile, sums, [&]<int L>(Width<L>, int c) {
+      return [=](int64_t i, auto* inner) { inner[0].add(load<L>(a + i * width + c), load<L>(b + i * width + c)); };
     });
   });
 }
 
-template <class T>
-void remove(int width, Rows rows, const T* from, T* w, T* u, const T* v, int64_t plane, int count, const T* weights, double* sums) {
-  over_tiles(rows, [&](Rows tile) {
-    over_tile<T, 1>(width, tile, sums, [&]<int L>(Width<L>, int c, int64_t i, auto* inner) {
-      const int64_t at = i * width + c;
-      Lanes<T, L> of_w{}, of_u{};
+// Calls f(Width<L>, at, sum_w, sum_u) for every vector of L channels, with sum_j weights_j v_j, and the same with the `count` rows of
+// weights that follow if `both`. Four rows at a time share the loads of the weights.
+template <bool both, class T, class F>
+inline void over_combinations(int width, Rows rows, const T* v, int64_t plane, int count, const T* weights, F&& f) {
+  over_groups<T, 1>(width, [&]<int L>(Width<L> lanes, Width<1>, int c) {
+    const auto take = [&]<int R>(Width<R>, int64_t i) {
+      Lanes<T, L> of_w[R] = {}, of_u[R] = {};
       for (int j = 0; j < count; ++j) {
-        const auto v_j = load<L>(v + j * plane + at);
-        of_w += load<L>(weights + j * width + c) * v_j;
-        if (u) of_u += load<L>(weights + (count + j) * width + c) * v_j;
+        const auto weight_w = load<L>(weights + j * width + c);
+        Lanes<T, L> weight_u{};
+        if constexpr (both) weight_u = load<L>(weights + (count + j) * width + c);
+#pragma GCC unroll 4
+        for (int r = 0; r < R; ++r) {
+          const auto v_j = load<L>(v + j * plane + (i + r) * width + c);
+          of_w[r] += weight_w * v_j;
+          if constexpr (both) of_u[r] += weight_u * v_j;
+        }
       }
-      const auto value = load<L>(from + at) - of_w;
-      store(w + at, value);
-      if (u) store(u + at, load<L>(u + at) - of_u);
-      inner[0].add(value, value);
-    });
+      for (int r = 0; r < R; ++r) f(lanes, c, (i + r) * width + c, of_w[r], of_u[r]);
+    };
+    int64_t i = rows.begin;
+    for (; i + 4 <= rows.end; i += 4) take(Width<4>{}, i);
+    for (; i < rows.end; ++i) take(Width<1>{}, i);
+  });
+}
+
+template <class T>
+void remove(int width, Rows rows, const T* from, T* w, T* u, const T* v, int64_t plane, int count, const T* weights,
+            double* sums) {
+  over_tiles(rows, [&](Rows tile) {
+    const auto w_only = [&]<int L>(Width<L>, int, int64_t at, const Lanes<T, L>& of_w, const Lanes<T, L>&) {
+      store(w + at, load<L>(from + at) - of_w);
+    };
+    const auto w_and_u = [&]<int L>(Width<L> lanes, int c, int64_t at, const Lanes<T, L>& of_w, const Lanes<T, L>& of_u) {
+      w_only(lanes, c, at, of_w, of_u);
+      store(u + at, load<L>(u + at) - of_u);
+    };
+    if (u)
+      over_combinations<true>(width, tile, v, plane, count, weights, w_and_u);
+    else
+      over_combinations<false>(width, tile, v, plane, count, weights, w_only);
+    inner_product(width, tile, w, w, sums);
   });
 }
 
 template <class T>
 void combine(int width, Rows rows, const T* scale, const T* x, const T* v, int64_t plane, int count, const T* weights, T* z) {
-  over_rows<T>(width, rows, [&]<int L>(Width<L>, int c, int64_t at) {
-    Lanes<T, L> sum{};
-    for (int j = 0; j < count; ++j) sum += load<L>(weights + j * width + c) * load<L>(v + j * plane + at);
-    if (x) sum += load<L>(x + at);
-    if (scale) sum *= load<L>(scale + c);
-    store(z + at, sum);
+  over_tiles(rows, [&](Rows tile) {
+    over_combinations<false>(
+        width, tile, v, plane, count, weights,
+        [&]<int L>(Width<L>, int c, int64_t at, Lanes<T, L> sum, const Lanes<T, L>&) {
+          if (x) sum += load<L>(x + at);
+          if (scale) sum *= load<L>(scale + c);
+          store(z + at, sum);
+        });
   });
 }
 
@@ -566,13 +613,15 @@ inline void bare_finish(const BareRows& graph, int width, Rows rows, const float
                         const Split<float>& scale, const Split<float>& beta, float* w, double* sums) {
   over_tiles(rows, [&](Rows tile) {
     const float* const y_tile = y + (tile.begin - rows.begin) * width;
-    over_tile<float, 1>(width, tile, sums, [&]<int L>(Width<L>, int c, int64_t i, auto* inner) {
-      const float degree = bare_degree(graph, i), inverse = 1.0f / degree;
-      const int64_t at = i * width + c;
-      const auto product = times<L, float>(scale, c, load<L>(y_tile + (i - tile.begin) * width + c) * inverse);
-      const auto value = product - times<L, float>(beta, c, load<L>(w + at));
-      store(w + at, value);
-      inner[0].add(value * degree, load<L>(u + at));
+    over_tile<float, 1>(width, tile, sums, [&]<int L>(Width<L>, int c) {
+      const Factor<L, float> s(scale, c), b(beta, c);
+      return [=, &graph](int64_t i, auto* inner) {
+        const float degree = bare_degree(graph, i), inverse = 1.0f / degree;
+        const int64_t at = i * width + c;
+        const auto value = s * (load<L>(y_tile + (i - tile.begin) * width + c) * inverse) - b * load<L>(w + at);
+        store(w + at, value);
+        inner[0].add(value * degree, load<L>(u + at));
+      };
     });
   });
 }
@@ -580,14 +629,17 @@ inline void bare_finish(const BareRows& graph, int width, Rows rows, const float
 inline void bare_subtract(const BareRows& graph, int width, Rows rows, float* u, const Split<float>& scale,
                           const Split<float>& gamma, float* w, double* sums) {
   over_tiles(rows, [&](Rows tile) {
-    over_tile<float, 1>(width, tile, sums, [&]<int L>(Width<L>, int c, int64_t i, auto* inner) {
-      const float degree = bare_degree(graph, i);
-      const int64_t at = i * width + c;
-      const auto v = times<L, float>(scale, c, load<L>(u + at));
-      const auto value = load<L>(w + at) - times<L, float>(gamma, c, v);
-      store(u + at, v);
-      store(w + at, value);
-      inner[0].add(value * degree, value);
+    over_tile<float, 1>(width, tile, sums, [&]<int L>(Width<L>, int c) {
+      const Factor<L, float> s(scale, c), g(gamma, c);
+      return [=, &graph](int64_t i, auto* inner) {
+        const float degree = bare_degree(graph, i);
+        const int64_t at = i * width + c;
+        const auto v = s * load<L>(u + at);
+        const auto value = load<L>(w + at) - g * v;
+        store(u + at, v);
+        store(w + at, value);
+        inner[0].add(value * degree, value);
+      };
     });
   });
 }

@@ -35,6 +35,18 @@ inline void store(T* p, V v) {
   std::memcpy(p, &v, sizeof v);
 }
 
+// A number that is rounded here: of a sum of two products compilers choose which one a fused operation does not round, and
+// choose differently for different registers.
+template <class V>
+inline V rounded(V v) {
+#if POLYBASIS_BYTES == 64
+  asm("" : "+v"(v));
+#elif defined(POLYBASIS_X86)
+  asm("" : "+x"(v));
+#endif
+  return v;
+}
+
 template <int L, class T>
 inline Lanes<double, L> widened(const Lanes<T, L>& v) {
   if constexpr (L == 1)
@@ -144,7 +156,7 @@ struct Factor {
   Lanes<T, L> high, low;
 
   Factor(const Split<T>& factor, int c) : high(load<L>(factor.high + c)), low(load<L>(factor.low + c)) {}
-  Lanes<T, L> operator*(const Lanes<T, L>& x) const { return high * x + low * x; }
+  Lanes<T, L> operator*(const Lanes<T, L>& x) const { return high * x + rounded(low * x); }
 };
 
 // ---- the sparse product -------------------------------------------------------------------------------------------

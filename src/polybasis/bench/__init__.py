@@ -1,7 +1,8 @@
-"""Honest timings: everything in one process, the same threads and data type, warm, the best of several."""
+"""Timings in one process: the same threads and data type for all, after a warm-up, the best of several runs."""
 
 from polybasis.bench.epochs import bench_epochs
 from polybasis.bench.filters import bench_filters
 from polybasis.bench.growth import bench_growth
+from polybasis.bench.roofline import bench_roofline
 
-__all__ = ["bench_epochs", "bench_filters", "bench_growth"]
+__all__ = ["bench_epochs", "bench_filters", "bench_growth", "bench_roofline"]

@@ -14,6 +14,8 @@ from torch.nn.functional import cross_entropy
 
 from polybasis.bench.filters import load_reference
 from polybasis.bench.measure import best_seconds, synthetic_graph
+from polybasis.data import NodeDataset, load
+from polybasis.data.catalogue import present
 from polybasis.nn import OptBasisGNN, SparseFeatures
 
 # Nodes, edges, features and nonzeros of the features as of the data sets, and the published settings' K and dropouts.
@@ -23,28 +25,49 @@ SIZES: dict[str, tuple[tuple[int, int, int, int], dict[str, Any]]] = {
 }
 
 
-def bench_epochs(size: str, *, repeats: int = 5, reference: Path | None = None) -> list[dict[str, Any]]:
-    """Seconds of one epoch of OptBasisGNN on made-up data of a data set's size, and of the reference where given."""
-    (nodes, edges, features, nonzeros), settings = SIZES[size]
-    graph, edge_index = synthetic_graph(nodes, edges)
-    rng = np.random.default_rng(0)
-    places = (rng.integers(0, nodes, nonzeros), rng.integers(0, features, nonzeros))
-    words = sp.csr_array((np.full(nonzeros, 0.1), places), shape=(nodes, features))
-    y = torch.from_numpy(rng.integers(0, 5, nodes))
-    x = SparseFeatures(words)
-    calls = {"polybasis": _epoch(OptBasisGNN(features, 64, 5, **settings), y, x, graph)}
+def bench_epochs(
+    size: str, *, repeats: int = 5, reference: Path | None = None, data_root: str | None = None
+) -> list[dict[str, Any]]:
+    """Seconds of one epoch of OptBasisGNN, and of the reference where given.
+
+    Args:
+        size: ``chameleon`` or ``squirrel``.
+        repeats: epochs of which the best counts; the reference gets one after a warm-up.
+        reference: the message-passing code; left out unless given.
+        data_root: where data sets are; the real one is used if installed, else a synthetic one of its size.
+    """
+    settings = SIZES[size][1]
+    real = present(size, data_root)
+    data = load(size, data_root) if real else _synthetic(size)
+    x = data.x
+    calls = {"polybasis": _epoch(OptBasisGNN(data.num_features, 64, 5, **settings), data.y, x, data.graph)}
     seconds = best_seconds(calls, repeats)
     if reference is not None:
         module = load_reference(reference)
-        model = module.OptBasisGNN(features, 64, 5, **settings)
-        both, weight = module.normalised(edge_index, nodes)
-        slow = {"message passing, dense": _epoch(model, y, x.to_dense(), both, weight)}
-        seconds |= best_seconds(slow, 1)
+        model = module.OptBasisGNN(data.num_features, 64, 5, **settings)
+        both, weight = module.normalised(data.graph.edge_index(), data.graph.num_nodes)
+        dense = x.to_dense() if isinstance(x, SparseFeatures) else x
+        seconds |= best_seconds({"message passing, dense": _epoch(model, data.y, dense, both, weight)}, 1)
     ours = seconds["polybasis"]
     return [
-        {"data": size, "contender": name, "seconds": value, "times": value / ours, **settings}
+        {
+            "data": size if real else f"{size}-sized",
+            "contender": name,
+            "seconds": value,
+            "times": value / ours,
+            **settings,
+        }
         for name, value in seconds.items()
     ]
+
+
+def _synthetic(size: str) -> NodeDataset:
+    nodes, edges, features, nonzeros = SIZES[size][0]
+    graph, _ = synthetic_graph(nodes, edges)
+    rng = np.random.default_rng(0)
+    places = (rng.integers(0, nodes, nonzeros), rng.integers(0, features, nonzeros))
+    words = sp.csr_array((np.full(nonzeros, 0.1), places), shape=(nodes, features))
+    return NodeDataset(size, graph, SparseFeatures(words), torch.from_numpy(rng.integers(0, 5, nodes)))
 
 
 def _epoch(model: torch.nn.Module, y: Tensor, *inputs: Any) -> Callable[[], object]:

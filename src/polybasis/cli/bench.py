@@ -15,28 +15,38 @@ from polybasis import bench as benchmarks
 from polybasis import native
 from polybasis.bench.epochs import SIZES as EPOCH_SIZES
 from polybasis.bench.filters import SIZES
+from polybasis.cli.options import DataRoot
 
 REFERENCE = Path("benchmarks/message_passing.py")
 
 
 def bench(
-    size: Annotated[list[str] | None, typer.Option(help=f"Graph sizes: {', '.join(SIZES)}; all unless given.")] = None,
+    size: Annotated[list[str] | None, typer.Option(help=f"Graph sizes: {', '.join(SIZES)}; default: all.")] = None,
     K: Annotated[int, typer.Option("--K", help="Degree of the filters.")] = 10,
     channels: Annotated[int, typer.Option(help="Channels of the signal.")] = 64,
     repeats: Annotated[int, typer.Option(help="Runs of which the best counts.")] = 5,
-    threads: Annotated[int | None, typer.Option(help="Threads; torch's number unless given.")] = None,
+    threads: Annotated[int | None, typer.Option(help="Number of threads; default: torch's.")] = None,
     reference: Annotated[
-        Path | None, typer.Option(help="Message-passing code to compare with; found in a checkout unless given.")
+        Path | None, typer.Option(help="Message-passing code to compare with; default: that of a checkout.")
     ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="The smaller graph and the epochs only, under a minute.")
+    ] = False,
+    roofline: Annotated[
+        bool, typer.Option("--roofline", help="Only compare the kernels with the memory bandwidth of this machine.")
+    ] = False,
     growth: Annotated[bool, typer.Option(help="Measure how time grows with K, d and E.")] = True,
+    data_root: DataRoot = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
 ) -> None:
     """Time the filters: this engine, bare sparse products, message passing, PyG's ChebConv.
 
-    Everything runs in one process with the same threads in float32; each number is the best of several. The unit of the
+    Everything runs in one process with the same threads in float32; each figure is the best of several. The unit of the
     ratios is K bare products with torch's sparse CSR matrix. Peak memory is given in arrays of the signal's size.
+    Epochs are those of the real data sets if they are installed.
     """
-    for name in size or []:
+    sizes = size or (["squirrel"] if quick else list(SIZES))
+    for name in sizes:
         if name not in SIZES:
             raise ValueError(f"--size is {name!r}; expected {' or '.join(SIZES)}")
     if threads is not None:
@@ -51,27 +61,36 @@ def bench(
         "torch": torch.__version__,
     }
     console.print(f"{machine['threads']} threads, {machine['isa'] or 'no native kernels'}, torch {machine['torch']}")
-    if reference is None:
-        console.print(f"{REFERENCE} is not here: message passing and ChebConv are left out")
-
-    rows: list[dict[str, Any]] = []
-    for name in size or list(SIZES):
-        with console.status(f"{name}-sized graph"):
-            rows += benchmarks.bench_filters(name, channels=channels, K=K, repeats=repeats, reference=reference)
-    console.print(_filters_table(rows))
-    epochs: list[dict[str, Any]] = []
-    for name in EPOCH_SIZES if not size else [name for name in EPOCH_SIZES if name in size]:
-        with console.status(f"a training epoch, {name}-sized"):
-            epochs += benchmarks.bench_epochs(name, repeats=repeats, reference=reference)
-    if epochs:
-        console.print(_epochs_table(epochs))
-    slopes: list[dict[str, Any]] = []
-    if growth:
-        with console.status("growth with K, d and E"):
-            slopes = benchmarks.bench_growth()
-        console.print(_growth_table(slopes))
+    document: dict[str, Any] = {"machine": machine}
+    if roofline:
+        document["roofline"] = []
+        for name in sizes:
+            with console.status(f"kernels on a {name}-sized graph"):
+                found = benchmarks.bench_roofline(name, channels=channels, K=K, repeats=repeats)
+            document["roofline"].append(found)
+            console.print(_roofline_table(found))
+    else:
+        if reference is None:
+            console.print(f"{REFERENCE} not found: message passing and ChebConv are left out")
+        rows: list[dict[str, Any]] = []
+        for name in sizes:
+            with console.status(f"{name}-sized graph"):
+                rows += benchmarks.bench_filters(name, channels=channels, K=K, repeats=repeats, reference=reference)
+        console.print(_filters_table(rows))
+        epochs: list[dict[str, Any]] = []
+        for name in EPOCH_SIZES if not size else [name for name in EPOCH_SIZES if name in size]:
+            with console.status(f"a training epoch, {name}"):
+                epochs += benchmarks.bench_epochs(name, repeats=repeats, reference=reference, data_root=data_root)
+        if epochs:
+            console.print(_epochs_table(epochs))
+        slopes: list[dict[str, Any]] = []
+        if growth and not quick:
+            with console.status("growth with K, d and E"):
+                slopes = benchmarks.bench_growth()
+            console.print(_growth_table(slopes))
+        document |= {"filters": rows, "epochs": epochs, "growth": slopes}
     if as_json:
-        typer.echo(json.dumps({"machine": machine, "filters": rows, "epochs": epochs, "growth": slopes}, indent=1))
+        typer.echo(json.dumps(document, indent=1))
 
 
 def _filters_table(rows: list[dict[str, Any]]) -> Table:
@@ -99,4 +118,24 @@ def _growth_table(rows: list[dict[str, Any]]) -> Table:
     for row in rows:
         values, seconds = ", ".join(f"{v:,}" for v in row["values"]), ", ".join(f"{s:.3f}" for s in row["seconds"])
         table.add_row(row["axis"], values, seconds, f"{row['exponent']:.2f}")
+    return table
+
+
+def _roofline_table(found: dict[str, Any]) -> Table:
+    title = (
+        f"Kernels on a {found['graph']}-sized graph, K = {found['K']}, {found['channels']} channels; "
+        f"triad {found['triad'] / 1e9:.1f} GB/s"
+    )
+    table = Table("kernel", title=title)
+    for column in ("ms", "needed MB", "moved MB", "moved GB/s", "share of roof"):
+        table.add_column(column, justify="right")
+    for row in found["kernels"]:
+        table.add_row(
+            row["kernel"],
+            f"{row['seconds'] * 1e3:.2f}",
+            f"{row['needed'] / 1e6:.1f}",
+            f"{row['moved'] / 1e6:.1f}",
+            f"{row['moved'] / row['seconds'] / 1e9:.1f}",
+            f"{row['share']:.0%}",
+        )
     return table

@@ -1,0 +1,106 @@
+"""How close each kernel comes to what the memory of this machine allows.
+
+A kernel reads and writes arrays of the signal's size in order and, for every product with P, gathers one row of the
+signal for each nonzero. The roof of arrays is the measured bandwidth of a triad. The roof of a product is that of the
+bytes it needs at least: the graph, the signal and the result, once each. Gathered rows come from memory more than once,
+so products stay below it on graphs without locality. A filter's roof is the time of its arrays and of its bare products.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+
+from polybasis.bench.measure import best_seconds, synthetic_graph
+from polybasis.krylov.kernels import Coefficients
+from polybasis.krylov.native_kernels import NativeKernels
+
+SIZES = {"squirrel": (5_201, 198_353), "arxiv": (169_343, 1_166_243)}
+TRIAD_NUMBERS = 1 << 26
+
+
+class Traffic(NamedTuple):
+    """What a kernel moves: arrays of the signal's size in order, and products with P that write one array each."""
+
+    arrays: float
+    products: int
+
+
+def bench_roofline(size: str, *, channels: int = 64, K: int = 10, repeats: int = 5) -> dict[str, Any]:
+    """Measured bandwidths, and one row for each kernel on a synthetic graph of this size.
+
+    Args:
+        size: ``squirrel`` or ``arxiv``.
+        channels, K: width of the signal and degree of the filters.
+        repeats: runs of each kernel; the best counts.
+
+    Returns:
+        ``triad`` in bytes a second, and ``kernels``: for each, ``seconds``, ``needed`` (bytes if every array and the graph
+        move once a pass), ``moved`` (with every gathered row counted), and ``share``, the roof's time divided by the
+        measured time. Arrays that fit the caches may exceed the roof.
+
+    Raises:
+        RuntimeError: if the native kernels are missing.
+    """
+    graph, _ = synthetic_graph(*SIZES[size])
+    nodes, nonzeros = graph.num_nodes, len(graph.indices)
+    x = torch.randn(nodes, channels)
+    operator = graph.operator(x.dtype, x.device)
+    if operator is None:
+        raise RuntimeError("the roofline is that of the native kernels; install a C++ compiler and reinstall polybasis")
+    calls = _kernel_calls(NativeKernels(operator), x, K)
+    a, b, c = (torch.ones(TRIAD_NUMBERS) for _ in range(3))
+    seconds = best_seconds(
+        {
+            "triad": lambda: torch.add(a, b, alpha=2.0, out=c),
+            **{name: call for name, (call, _) in calls.items()},
+        },
+        repeats,
+    )
+    triad = 3 * TRIAD_NUMBERS * 4 / seconds["triad"]
+    array, pattern = nodes * channels * 4, nonzeros * 8 + nodes * 4
+    kernels = []
+    for name, (_, traffic) in calls.items():
+        needed = (traffic.arrays + traffic.products) * array + traffic.products * pattern
+        roof = (
+            needed / triad
+            if name == "product"
+            else traffic.arrays * array / triad + traffic.products * seconds["product"]
+        )
+        kernels.append(
+            {
+                "kernel": name,
+                "seconds": seconds[name],
+                "needed": needed,
+                "moved": needed + traffic.products * (nonzeros * channels * 4 - array),
+                "share": roof / seconds[name],
+            }
+        )
+    return {"graph": size, "K": K, "channels": channels, "triad": triad, "kernels": kernels}
+
+
+def _kernel_calls(kernels: NativeKernels, x: torch.Tensor, K: int) -> dict[str, tuple[Callable[[], object], Traffic]]:
+    """Every kernel on this signal with what it moves, as in native/optimal.cpp, optimal_adjoint.cpp, recurrence.cpp."""
+    channels = x.shape[1]
+    alpha, z_bar, y = torch.randn(K + 1, channels), torch.randn_like(x), torch.empty_like(x)
+    peak = kernels.peak(x)
+    basis = kernels.optimal_basis(x, peak, K, last_gamma=False)
+    half = torch.full((K, channels), 0.5)
+    coefficients = Coefficients(torch.ones(channels), half, half, -half)
+    _, h = kernels.recurrence(x, alpha, coefficients, keep=True)
+    assert h is not None
+    return {
+        "product": (lambda: kernels.product(x, y), Traffic(1, 1)),
+        # Besides its product, which writes w, a step reads v_k and v_{k-1}, then reads and writes v_k and w.
+        "optimal basis": (lambda: kernels.optimal_basis(x, peak, K, last_gamma=False), Traffic(6 * K + 4, K)),
+        "combination": (lambda: kernels.combine(basis.vectors, alpha), Traffic(K + 2, 0)),
+        # Two passes over V at the start and one at the end; besides its product, a step reads five arrays.
+        "optimal adjoint": (lambda: kernels.optimal_adjoint(basis, alpha, z_bar), Traffic(5 * K + 3 * K + 6, K)),
+        "recurrence": (lambda: kernels.recurrence(x, alpha, coefficients, keep=True), Traffic(4 * K + 4, K)),
+        "recurrence adjoint": (
+            lambda: kernels.recurrence_adjoint(h, alpha, coefficients, z_bar),
+            Traffic(5 * K + 10, K),
+        ),
+    }

@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: demo test check bench clean
+.PHONY: demo test check bench sanitize clean
 
 demo: $(READY)
 	$(BIN)/polybasis demo --out demo
@@ -19,6 +19,15 @@ check: $(READY)
 
 bench: $(READY)
 	$(BIN)/polybasis bench
+
+# The kernel tests on kernels that check every memory access. Without the site module the editable install stays out of the way.
+SANITIZED := build/sanitized
+sanitize: $(READY)
+	$(BIN)/pip install --quiet --no-deps --upgrade --target $(SANITIZED) --config-settings=build-dir=build/sanitize \
+	  --config-settings=cmake.define.POLYBASIS_SANITIZE=ON .
+	LD_PRELOAD=$$($(CXX) -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0 OMP_NUM_THREADS=2 \
+	  PYTHONPATH=$(SANITIZED):$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') \
+	  $(BIN)/python -S -m pytest -q -p no:cacheprovider tests/krylov tests/test_graph.py tests/store/test_store.py
 
 $(READY): pyproject.toml constraints.txt CMakeLists.txt $(wildcard native/*)
 	$(PYTHON) -m venv .venv

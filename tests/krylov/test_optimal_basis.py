@@ -7,9 +7,12 @@ import pytest
 import torch
 from conftest import dense, graphs_with_signals, random_graph
 from hypothesis import given
+from hypothesis import strategies as st
 from torch import Tensor
 
 import polybasis as pb
+from polybasis import native
+from polybasis.krylov.rank import RankTolerance, stopping_error
 
 K = 6
 
@@ -233,6 +236,67 @@ def test_heavy_self_loops_do_not_change_the_rank() -> None:
     graph = pb.Graph.from_edge_index(pairs, edge_weight=weight, self_loops="keep")
     for dtype in (torch.float32, torch.float64):
         assert pb.optimal_basis(graph, torch.randn(n, 4, dtype=dtype), 8).rank.tolist() == [9] * 4
+
+
+def identity_error(graph: pb.Graph, x: Tensor, K: int) -> float:
+    """How far V T_k(T) e_0 ‖x‖ is from T_k(P) x over all k <= K, relative to ‖x‖."""
+    basis = pb.optimal_basis(graph, x, K)
+    through_T = torch.einsum("jnd,jkd->knd", basis.vectors.double(), basis.coordinates(pb.bases.Chebyshev()))
+    mu, U = torch.linalg.eigh(dense(graph))
+    angles = torch.arange(K + 1, dtype=torch.float64)[:, None] * torch.arccos(mu.clamp(-1, 1))
+    exact = torch.einsum("nm,km,md->knd", U, torch.cos(angles), U.T @ x.double())
+    return float((through_T - exact).abs().max() / torch.linalg.vector_norm(x.double(), dim=0).min())
+
+
+@pytest.mark.parametrize("bridge", [1e-2, 1e-4, 3e-5, 1e-6, 1e-8])
+def test_a_weak_bridge_does_not_end_a_basis(bridge: float) -> None:
+    """Two cliques of five nodes: the residual at the bridge is as small as its weight, and still carries the filter."""
+    clique = np.stack(np.triu_indices(5, 1))
+    pairs = np.concatenate([clique, clique + 5, [[4], [5]]], axis=1)
+    graph = pb.Graph.from_edge_index(pairs, edge_weight=[1.0] * 20 + [bridge])
+    x = torch.zeros(10, 1, dtype=torch.float64)
+    x[0] = 1
+    assert identity_error(graph, x, 20) <= 1e-10
+
+
+def test_identity_holds_on_a_tree_in_float32() -> None:
+    """The residuals of a tree of twenty nodes fade far below 1e-3 before they end."""
+    errors = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        parents = [int(rng.integers(0, node)) for node in range(1, 20)]
+        tree = pb.Graph.from_edge_index(np.stack([np.arange(1, 20), parents]))
+        errors.append(identity_error(tree, torch.randn(20, 4), 40))
+    assert max(errors) <= 1e-4
+
+
+@given(graphs_with_signals(), st.integers(1, 6))
+def test_stopping_error_is_a_bound(case: tuple[pb.Graph, Tensor], rank: int) -> None:
+    """Cutting a basis off anywhere moves no Chebyshev polynomial of degree 12 at most by more than the bound says."""
+    graph, x = case
+    K = 12
+    basis = pb.optimal_basis(graph, x, K)
+    length = min(rank, K)
+    norm = basis.sqrt_beta[length]
+    T = basis.gamma[:length], basis.sqrt_beta[:length]
+    bound = stopping_error(norm, *T, K)
+    padded = [torch.cat([numbers, numbers.new_zeros(K + 1 - length, x.shape[1])]) for numbers in T]
+    coordinates = pb.bases.Chebyshev().coordinates(*padded)[:length]
+    mu, U = torch.linalg.eigh(dense(graph))
+    angles = torch.arange(K + 1, dtype=torch.float64)[:, None] * torch.arccos(mu.clamp(-1, 1))
+    exact = torch.einsum("nm,km,md->knd", U, torch.cos(angles), U.T @ x)
+    error = torch.linalg.vector_norm(
+        torch.einsum("jnd,jkd->knd", basis.vectors[:length], coordinates) - exact, dim=1
+    ).amax(0)
+    assert (error <= (bound + 1e-10) * basis.sqrt_beta[0] + 1e-10).all()
+
+
+@pytest.mark.skipif(native.kernels() is None, reason="polybasis was built without its native kernels")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_native_and_reference_kernels_share_the_rule(dtype: torch.dtype) -> None:
+    module = native.kernels()
+    assert module is not None
+    assert module.rank_tolerance(dtype == torch.float32) == pytest.approx(tuple(RankTolerance.of(dtype)), rel=1e-12)
 
 
 @pytest.mark.parametrize("step", [2, 3, 7, 11])

@@ -3,7 +3,7 @@
 A kernel reads and writes arrays of the signal's size in order and, for every product with P, gathers one row of the
 signal for each nonzero. The roof of arrays is the measured bandwidth of a triad. The roof of a product is that of the
 bytes it needs at least: the graph, the signal and the result, once each. Gathered rows come from memory more than once,
-so products stay below it on graphs without locality. A filter's roof is the time of its arrays and of its bare products.
+so products stay below it on graphs without locality. A filter's roof is the time of its arrays and its bare products.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ def bench_roofline(size: str, *, channels: int = 64, K: int = 10, repeats: int =
         repeats: runs of each kernel; the best counts.
 
     Returns:
-        ``triad`` in bytes a second, and ``kernels``: for each, ``seconds``, ``needed`` (bytes if every array and the graph
-        move once a pass), ``moved`` (with every gathered row counted), and ``share``, the roof's time divided by the
-        measured time. Arrays that fit the caches may exceed the roof.
+        ``triad`` in bytes a second, and ``kernels``: for each, ``seconds``, ``needed`` (bytes if every array and the
+        graph move once a pass), ``moved`` (with every gathered row counted), and ``share``, the roof's time divided by
+        the measured time. Arrays that fit the caches may exceed the roof.
 
     Raises:
         RuntimeError: if the native kernels are missing.

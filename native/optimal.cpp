@@ -140,18 +140,21 @@ class Lanczos {
 
   // The error to expect in each residual after v_k.
   void set_noise(int k) {
+    // Errors matter as far as they are orthogonal to v_0 .. v_{k+1}. The last vector that a space has room for has none.
+    const double nodes = static_cast<double>(engine_.graph.rows);
+    const double outside = std::sqrt(std::max(nodes - k - 2, 0.0) / nodes);
     for (int c = 0; c < width_; ++c) {
       double largest = 0, noise = Tolerance<T>::noise;
       for (int j = 1; j <= k; ++j) largest = std::max(largest, row(beta_, j)[c]);
       for (int j = 1; j <= k; ++j)
         if (const double beta = row(beta_, j)[c]; beta > 0) noise *= std::max(1.0, Tolerance<T>::small / beta);
-      noise_[c] = std::min(noise, std::max(Tolerance<T>::most * largest, Tolerance<T>::noise));
+      noise_[c] = std::min(noise, std::max(Tolerance<T>::most * largest, Tolerance<T>::noise)) * outside;
     }
   }
 
   // Whether the basis of a channel ends at v_k, whose residual has this length.
   bool ends(int c, int k, double norm) const {
-    if (norm <= Tolerance<T>::rounding) return true;
+    if (norm <= Tolerance<T>::rounding || k + 1 >= engine_.graph.rows) return true;
     return norm <= noise_[c] && stopping_error(c, k, norm) <= Tolerance<T>::harmless;
   }
 

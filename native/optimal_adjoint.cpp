@@ -39,7 +39,7 @@ class OptimalAdjoint {
   OptimalAdjoint(Engine<T, I>& engine, int width, int K, const T* V, const double* gamma, const double* beta, const T* alpha)
       : engine_(engine), width_(width), K_(K), plane_(engine.graph.rows * width), V_(V), gamma_(gamma), beta_(beta),
         alpha_(alpha), unit_(Tolerance<T>::drift_per_step(engine.graph.rows)), m_(width), rho_(width), with_last_(width, 0.0),
-        size_(width), size_before_(width, 0.0), size_z_(width), weights_(std::max(numbers(6), 2 * numbers(K + 1))) {
+        size_(width), size_before_(width, 0.0), size_z_(width), has_r_z_(width), weights_(std::max(numbers(6), 2 * numbers(K + 1))) {
     for (auto* rows : {&a_, &a_before_, &a_next_, &drift_, &drift_before_, &drift_next_}) rows->assign(numbers(K), 0.0);
   }
 
@@ -79,15 +79,15 @@ class OptimalAdjoint {
     zeta_ = inner_products(z_bar, nullptr, K_ + 1);
     std::copy(zeta_.begin(), zeta_.end(), alpha_bar);
     auto squares = remove(zeta_, z_bar, r_z, nullptr, K_ + 1);
+    std::vector<double> inside(width_, 0.0);
+    for (int i = 0; i <= K_; ++i) each([&](int c) { inside[c] += zeta_[i * width_ + c] * zeta_[i * width_ + c]; });
     bool shorter = false;  // by so much that rounding errors along V count
-    each([&](int c) {
-      double inside = 0;
-      for (int i = 0; i <= K_; ++i) inside += zeta_[i * width_ + c] * zeta_[i * width_ + c];
-      shorter |= squares[c] < inside;
-    });
+    each([&](int c) { shorter |= squares[c] < inside[c]; });
     if (shorter) squares = remove(inner_products(r_z, nullptr, K_ + 1), r_z, r_z, nullptr, K_ + 1);
     each([&](int c) {
-      size_z_[c] = std::sqrt(squares[c]);
+      // What is left of a z_bar in the span of V is rounding errors, which the recurrence would magnify.
+      has_r_z_[c] = squares[c] > Tolerance<T>::eps * Tolerance<T>::eps * inside[c];
+      size_z_[c] = has_r_z_[c] ? std::sqrt(squares[c]) : 0;
       size_[c] = std::abs(alpha(K_, c)) * size_z_[c];
       for (int i = 0; i < K_; ++i) drift_[i * width_ + c] = Tolerance<T>::after_projection * size_[c];
     });
@@ -115,8 +115,9 @@ class OptimalAdjoint {
   void advance(int k, const T* r_z, const T* r, const T* r_before, T* r_next) {
     T* const weights = weights_.data();
     each([&](int c) {
-      const double scale = r == r_z ? alpha(K_, c) : 1, scale_before = r_before == r_z ? alpha(K_, c) : 1;
-      const double numbers[] = {alpha(k, c), scale * inverse(k + 1, c), -scale * gamma(k, c) * inverse(k + 1, c),
+      const double last = has_r_z_[c] ? alpha(K_, c) : 0;
+      const double scale = r == r_z ? last : 1, scale_before = r_before == r_z ? last : 1;
+      const double numbers[] = {has_r_z_[c] ? alpha(k, c) : 0, scale * inverse(k + 1, c), -scale * gamma(k, c) * inverse(k + 1, c),
                                 r_before ? -scale_before * share_before(k, c) : 0, m_[c], -rho_[c]};
       for (int i = 0; i < 6; ++i) weights[i * width_ + c] = narrow(numbers[i]);
     });
@@ -176,7 +177,7 @@ class OptimalAdjoint {
   void finish(const T* r, T* x_bar) {
     T *const scale = weights_.data(), *const weights = scale + width_;
     each([&](int c) {
-      const double factor = K_ > 0 ? 1 : alpha(0, c);
+      const double factor = K_ > 0 ? 1 : has_r_z_[c] ? alpha(0, c) : 0;
       scale[c] = narrow(factor * inverse(0, c));
       for (int i = 1; i < K_; ++i) weights[(i - 1) * width_ + c] = narrow(a_[i * width_ + c]);
     });
@@ -214,6 +215,7 @@ class OptimalAdjoint {
   const double unit_;
   std::vector<double> zeta_, a_, a_before_, a_next_, m_, rho_, with_last_;  // with_last_: <r, v_K>
   std::vector<double> drift_, drift_before_, drift_next_, size_, size_before_, size_z_;
+  std::vector<char> has_r_z_;
   std::vector<T> weights_;
 };
 

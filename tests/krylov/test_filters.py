@@ -67,8 +67,8 @@ def dense_graph(kind: str) -> pb.Graph:
 @pytest.mark.parametrize("kind", ["8", "60", "100", "150", "bipartite"])
 @pytest.mark.parametrize("kernels", ["native", "reference"])
 def test_gradient_is_stable_on_dense_graphs(kernels: str, kind: str, K: int) -> None:
-    """The largest eigenvalue of a dense graph lies far outside the others, within ±2/sqrt(degree). It converges in a few
-    steps, and a three-term adjoint then magnifies rounding errors along its eigenvector tenfold with every further one."""
+    """The largest eigenvalue of a dense graph is 1, the others lie within ±2/sqrt(degree). It converges in a few steps,
+    and a three-term adjoint then magnifies rounding errors along its eigenvector by sqrt(degree) a step."""
     graph = dense_graph(kind)
     N = graph.num_nodes
     x = torch.randn(N, 3).double().requires_grad_()

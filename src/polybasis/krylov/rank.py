@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -24,7 +25,7 @@ class RankTolerance(NamedTuple):
         return cls((8 if single else 48) * eps, 48 * eps, 0.8, 2 * eps ** (1 / 3), 1e-3 if single else 1e-9)
 
 
-def basis_ends(norm: Tensor, gamma: Tensor, sqrt_beta: Tensor, K: int, dtype: torch.dtype) -> Tensor:
+def basis_ends(norm: Tensor, gamma: Tensor, sqrt_beta: Tensor, *, nodes: int, K: int, dtype: torch.dtype) -> Tensor:
     r"""Whether the basis of each channel ends at its latest vector :math:`v_k`.
 
     It does where a further vector would be noise and leaving it out moves no Chebyshev filter by more than a tolerance.
@@ -32,14 +33,19 @@ def basis_ends(norm: Tensor, gamma: Tensor, sqrt_beta: Tensor, K: int, dtype: to
     Args:
         norm: (d,), the length of the residual after :math:`v_k`, orthogonal to all vectors so far.
         gamma, sqrt_beta: (k+1, d), the tridiagonal matrix so far, float64.
+        nodes: the number of nodes.
         K: the degree.
         dtype: of the vectors.
     """
+    if len(gamma) >= nodes:
+        return torch.ones_like(norm, dtype=torch.bool)
     tolerance = RankTolerance.of(dtype)
     beta = sqrt_beta[1:]
     largest = beta.amax(0) if len(beta) else torch.zeros_like(norm)
     noise = tolerance.noise * torch.where(beta > 0, tolerance.small / beta, 1).clamp(min=1).prod(0)
-    noise = torch.minimum(noise, (tolerance.most * largest).clamp(min=tolerance.noise))
+    # Errors matter as far as they are orthogonal to all vectors. The last vector that a space has room for has none.
+    outside = math.sqrt(max(nodes - len(gamma) - 1, 0) / nodes)
+    noise = torch.minimum(noise, (tolerance.most * largest).clamp(min=tolerance.noise)) * outside
     harmless = stopping_error(norm, gamma, sqrt_beta, K) <= tolerance.harmless
     return (norm <= tolerance.rounding) | ((norm <= noise) & harmless)
 

@@ -45,7 +45,7 @@ class ReferenceKernels:
             norm = _dot(w, w).sqrt()
             alive = norm > 0
             if k > 0:
-                alive &= ~basis_ends(norm, gamma[:k], sqrt_beta[:k], K, dtype)
+                alive &= ~basis_ends(norm, gamma[:k], sqrt_beta[:k], nodes=len(x), K=K, dtype=dtype)
             vectors[k] = torch.where(alive, (w / torch.where(alive, norm, 1)).to(dtype), 0)  # in float64, then rounded
             sqrt_beta[k] = torch.where(alive, norm, 0)
             rank.add_(alive)

@@ -110,8 +110,9 @@ def make_block(
                     torch.from_numpy(norm),
                     torch.from_numpy(gamma[: k + 1]),
                     torch.from_numpy(sqrt_beta[: k + 1]),
-                    K,
-                    torch.float32,
+                    nodes=graph.nodes,
+                    K=K,
+                    dtype=torch.float32,
                 )
                 alive &= ~ends.numpy()
                 alive &= norm > LEAST_RESIDUAL * sqrt_beta[1 : k + 1].max(0, initial=0)

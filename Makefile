@@ -20,7 +20,7 @@ check: $(READY)
 bench: $(READY)
 	$(BIN)/polybasis bench
 
-# The kernel tests on kernels that check every memory access. Without the site module the editable install stays out of the way.
+# Runs the kernel tests with AddressSanitizer and UBSan (needs GCC). python -S keeps the editable install off sys.path.
 SANITIZED := build/sanitized
 sanitize: $(READY)
 	$(BIN)/pip install --quiet --no-deps --upgrade --target $(SANITIZED) --config-settings=build-dir=build/sanitize \

@@ -159,8 +159,8 @@ class Lanczos {
   }
 
   // A bound for |T_m(P) x - |x| V T_m(T) e_0| / |x| over all m <= K where v_k is the last vector. Each step of the Chebyshev
-  // recurrence on y_m = T_m(T) e_0 drops 2 beta v_{k+1} times the last entry of y_m; what is dropped at step m arrives at step K
-  // multiplied by U_{K-1-m}(P), of norm K - m at most.
+  // recurrence on y_m = T_m(T) e_0 drops 2 beta v_{k+1} times the last entry of y_m (half of that at the first); what is dropped at
+  // step m arrives at step K multiplied by U_{K-1-m}(P), of norm K - m at most.
   double stopping_error(int c, int k, double norm) const {
     std::vector<double> y(k + 1, 0.0), before(k + 1, 0.0), next(k + 1);
     y[0] = 1;

@@ -1,29 +1,32 @@
-// The gradient of the optimal filter z = sum_k alpha_k v_k to x and alpha.
+// Gradient of the optimal filter z = sum_k alpha_k v_k with respect to x and alpha.
 //
-// Let lambda_k be the gradient to v_k. A Lanczos step frees P v_k of v_0 .. v_k and divides by beta_{k+1}. Its adjoint, shortened
-// by what cancels because V is orthonormal, is
+// Let lambda_k be the gradient with respect to v_k. A Lanczos step orthogonalises P v_k against v_0 .. v_k and divides by
+// beta_{k+1}. Terms of its adjoint that are symmetric in V cancel because V is orthonormal. What remains is
 //
 //   u = (lambda_{k+1} - sum_{j <= k+1} <lambda_{k+1}, v_j> v_j) / beta_{k+1},
 //   lambda_k += (P - gamma_k) u,    lambda_{k-1} -= beta_k u,    lambda_j -= <lambda_{k+1}, v_j> v_{k+1}  for j <= k.
 //
-// An adjoint that frees u of v_k and v_{k+1} only is the same in exact arithmetic, but rounding errors along converged
-// eigenvectors then grow by 1 / beta a step (compare Kraemer et al., "Gradients of functions of large matrices", 2024).
+// Orthogonalising u against v_k and v_{k+1} only gives the same result in exact arithmetic. In floating point, errors along
+// converged eigenvectors then grow by a factor 1 / beta per step (compare Kraemer et al., "Gradients of functions of large
+// matrices", 2024).
 //
-// Freeing u of all vectors takes no pass over them, because P v_i lies in the span of V for i < K. So
+// Orthogonalising u against all vectors needs no pass over them, because P v_i lies in span(V) for i < K. Write
 //
-//   lambda_k = r_k + sum_{k < i < K} a_ki v_i + ..,    r_k orthogonal to v_0 .. v_{K-1},
+//   lambda_k = r_k + sum_{k < i < K} a_ki v_i + (components along v_0 .. v_k, which the next step removes)
 //
-// where the dots stand for what the next step removes. The a_k are K numbers a channel, in double. They and the r_k obey the same
-// recurrence. With zeta_i = <z_bar, v_i> and r_z the part of z_bar that is orthogonal to V,
+// with r_k orthogonal to v_0 .. v_{K-1}; the component along v_K stays in r_k. The a_ki are K numbers per channel, in double. With
+// zeta_i = <z_bar, v_i> and r_z the part of z_bar that is orthogonal to V, both obey the same recurrence:
 //
 //   r_k = alpha_k r_z + (P - gamma_k) r_{k+1} / beta_{k+1} - beta_{k+1} / beta_{k+2} r_{k+2} + m_k v_K - rho_k v_{K-1},
-//   a_ki = alpha_k zeta_i - alpha_i zeta_k + (the same with T for P, a for r, and a_{k+1,k+1} = a_{k+2,k+2} = 0) + rho_k [i = K-1],
+//   a_ki = alpha_k zeta_i - alpha_i zeta_k + (the same with T for P, a for r, and a_{k+1,k+1} = a_{k+2,k+2} = 0) + rho_k [i = K-1].
 //
-// where m_k is what the second line gives for i = K, and rho_k is the one part of P r that lies in the span:
-// <P r, v_{K-1}> = beta_K <r, v_K>. Rounding errors along V are removed from the r_k when their estimated size asks for it.
+// m_k is the right-hand side of the second line at i = K. P r_{k+1} has one component in span(v_0 .. v_{K-1}), along v_{K-1}:
+// rho_k = beta_K <r_{k+1}, v_K> / beta_{k+1}. The r_k are reorthogonalised when their estimated drift exceeds a tolerance.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <utility>
+#include <vector>
 
 #include "algorithms.hpp"
 #include "engine.hpp"
@@ -65,7 +68,7 @@ class OptimalAdjoint {
   double gamma(int k, int c) const { return gamma_[k * width_ + c]; }
   double beta(int k, int c) const { return beta_[k * width_ + c]; }
   double inverse(int k, int c) const { return beta(k, c) > 0 ? 1 / beta(k, c) : 0; }
-  // What r_{k+2} counts in r_k.
+  // The weight of r_{k+2} in r_k.
   double share_before(int k, int c) const { return k + 2 <= K_ ? beta(k + 1, c) * inverse(k + 2, c) : 0; }
 
   // Calls f(c) for all channels.
@@ -99,7 +102,8 @@ class OptimalAdjoint {
     each([&](int c) { rho_[c] = beta(K_, c) * with_last_[c] * inverse(k + 1, c); });
     for (int i = k + 1; i <= K_; ++i) {
       double* const next = i < K_ ? &a_next_[at(i, 0)] : m_.data();
-      each([&](int c) { next[c] = alpha(k, c) * zeta_[at(i, c)] - alpha(i, c) * zeta_[at(k, c)]; });
+      // Past the rank v_i is zero, and its coefficient would only grow, by 1 / beta per step.
+      each([&](int c) { next[c] = beta(i, c) > 0 ? alpha(k, c) * zeta_[at(i, c)] - alpha(i, c) * zeta_[at(k, c)] : 0; });
       if (i - 1 >= k + 2) each([&](int c) { next[c] += inverse(k + 1, c) * beta(i, c) * a_[at(i - 1, c)]; });
       if (i == K_) break;
       if (i >= k + 2) each([&](int c) { next[c] += inverse(k + 1, c) * (gamma(i, c) - gamma(k, c)) * a_[at(i, c)]; });
@@ -117,9 +121,9 @@ class OptimalAdjoint {
     each([&](int c) {
       const double last = has_r_z_[c] ? alpha(K_, c) : 0;
       const double scale = r == r_z ? last : 1, scale_before = r_before == r_z ? last : 1;
-      const double numbers[] = {has_r_z_[c] ? alpha(k, c) : 0, scale * inverse(k + 1, c), -scale * gamma(k, c) * inverse(k + 1, c),
+      const double row[] = {has_r_z_[c] ? alpha(k, c) : 0, scale * inverse(k + 1, c), -scale * gamma(k, c) * inverse(k + 1, c),
                                 r_before ? -scale_before * share_before(k, c) : 0, m_[c], -rho_[c]};
-      for (int i = 0; i < 6; ++i) weights[i * width_ + c] = narrow(numbers[i]);
+      for (int i = 0; i < 6; ++i) weights[i * width_ + c] = narrow(row[i]);
     });
     const auto weight = [&](int i) { return weights + i * width_; };
     const OptimalAdjointStep<T> step{{weight(0), weight(1), weight(2), weight(3), weight(4), weight(5)},
@@ -134,8 +138,8 @@ class OptimalAdjoint {
     });
   }
 
-  // Follows the size of <r_k, v_j> from rounding by the recurrence of the r_k (after Simon, 1984) and frees r_k and r_{k+1}
-  // (null: clean) of the v_j where it is too large.
+  // Estimates <r_k, v_j> by the recurrence of the r_k (after Simon, 1984). If an estimate exceeds the limit, reorthogonalises
+  // r_k and r_before = r_{k+1} (null: skip it).
   void clean_if_needed(int k, T* r_k, T* r_before) {
     bool dirty = false;
     int reach = 0;  // products with v_j from j = reach on are far below the limit
@@ -144,6 +148,7 @@ class OptimalAdjoint {
       const double up = inverse(k + 1, c), before = share_before(k, c), limit = Tolerance<T>::adjoint_drift * size_[c];
       const double noise = unit_ * (up * (1 + std::abs(gamma(k, c))) * size_before_[c] + std::abs(alpha(k, c)) * size_z_[c]);
       for (int j = 0; j < K_; ++j) {
+        if (beta(j, c) == 0) break;  // past the rank
         const double pushed = beta(j + 1, c) * drift(j + 1) + gamma(j, c) * drift(j) + (j > 0 ? beta(j, c) * drift(j - 1) : 0);
         const double next = up * (pushed - gamma(k, c) * drift(j)) - before * drift_before_[j * width_ + c];
         drift_next_[j * width_ + c] = next + std::copysign(noise, next);
@@ -158,7 +163,7 @@ class OptimalAdjoint {
 
   void clean(T* r_k, T* r_before, int count) {
     bool shorter = true;
-    for (int sweep = 0; sweep < 2 && shorter; ++sweep, r_before = nullptr) {
+    for (int sweep = 0; sweep < 2 && shorter; ++sweep) {
       const auto squares = remove(inner_products(r_k, r_before, count), r_k, r_k, r_before, count);
       shorter = false;
       each([&](int c) {
@@ -170,10 +175,12 @@ class OptimalAdjoint {
           if (r_before) drift_before_[j * width_ + c] = Tolerance<T>::after_projection * size_before_[c];
         }
       });
+      r_before = nullptr;
     }
   }
 
-  // x_bar = (lambda_0 - <lambda_0, v_0> v_0) / beta_0. The division comes last: for a tiny signal its terms would overflow.
+  // x_bar = (lambda_0 - <lambda_0, v_0> v_0) / beta_0. The division comes last: for a tiny signal the separate terms would
+  // overflow.
   void finish(const T* r, T* x_bar) {
     T *const scale = weights_.data(), *const weights = scale + width_;
     each([&](int c) {

@@ -2,8 +2,8 @@
 //
 // A pass works on rows [begin, end) of row-major arrays with `width` channels, at most `widest<T>`: channels never mix, so
 // a wider signal is several problems, and narrow rows keep each of them in the cache. Arrays of per-channel numbers
-// (`scale`, `gamma`, ..) have `width` entries. Inner products are accumulated in double and added to the caller's `sums`,
-// `width` numbers for each product.
+// (`scale`, `gamma`, ..) have `width` entries. Inner products are accumulated in double, except in `dots`, which sums each tile
+// in T, and added to the caller's `sums`, `width` numbers for each product.
 #pragma once
 
 #include <cstdint>
@@ -104,14 +104,14 @@ struct RecurrenceAdjointStep {
   const T *h, *h_prev;
 };
 
-// r' = z z_bar + product P r + own r + before r_before + last v_last + last_but_one v_last_but_one, with the sums <r', v_last>
+// r' = z r_z + product P r + own r + before r_before + last v_last + last_but_one v_last_but_one, with the sums <r', v_last>
 // and |r'|^2. r_before may be null, or r_next itself.
 template <class T>
 struct OptimalAdjointStep {
   struct {
     const T *z, *product, *own, *before, *last, *last_but_one;
   } weight;
-  const T *z_bar, *r, *r_before, *v_last, *v_last_but_one;
+  const T *r_z, *r, *r_before, *v_last, *v_last_but_one;
   T* r_next;
 };
 

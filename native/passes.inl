@@ -35,8 +35,8 @@ inline void store(T* p, V v) {
   std::memcpy(p, &v, sizeof v);
 }
 
-// A number that is rounded here: of a sum of two products compilers choose which one a fused operation does not round, and
-// choose differently for different registers.
+// Forces rounding to T. In a sum of two products compilers choose which product to fuse, and choose differently for each
+// register size.
 template <class V>
 inline V rounded(V v) {
 #if POLYBASIS_BYTES == 64
@@ -131,9 +131,9 @@ inline void over_groups(int width, F&& f) {
   take(Width<1>{}, Width<1>{});
 }
 
-// For every vector of L channels from channel c on, f(Width<L>, c) returns what to do with it in one row: a function that is
-// called with (i, inner) for every row i of the tile. What belongs to the channels it holds in registers, and so are the `count`
-// inner products. They start from zero in every tile: long running sums lose digits.
+// For every vector of L channels from channel c on, f(Width<L>, c) returns a function that is called with (i, inner) for every row
+// i of the tile. Per-channel constants and the `count` inner products stay in registers. Sums restart at zero in every tile to
+// limit rounding errors.
 template <class T, int count, class F>
 inline void over_tile(int width, Rows tile, double* sums, F&& f) {
   constexpr int registers = POLYBASIS_BYTES == 64 ? 16 : 8;  // that inner products may take
@@ -149,8 +149,8 @@ inline void over_tile(int width, Rows tile, double* sums, F&& f) {
   });
 }
 
-// L channels of a factor with the digits that T alone would lose: one that is wrong by half a unit is wrong in the same way on
-// every row, and that would add up where rounding errors average out.
+// L channels of a factor in twice the precision of T. A factor rounded to T has the same error in every row, which accumulates
+// instead of averaging out.
 template <int L, class T>
 struct Factor {
   Lanes<T, L> high, low;
@@ -329,7 +329,7 @@ void optimal_adjoint(const Product<T, I>& Pr, int width, Rows rows, const Optima
       return [=, &row, &step](int64_t i, auto* inner) {
         const int64_t at = i * width + c;
         const auto v_last = load<L>(step.v_last + at);
-        auto value = z * load<L>(step.z_bar + at);
+        auto value = z * load<L>(step.r_z + at);
         value += product * load<L>(row(i) + c);
         value += own * load<L>(step.r + at);
         if (step.r_before) value += before * load<L>(step.r_before + at);
@@ -394,7 +394,7 @@ void subtract(int width, Rows rows, T* u, const Split<T>& scale, const Split<T>&
   });
 }
 
-// sums <w, v_j> of a tile for B vectors. Over so few rows sums of type T lose no more than products rounded to T have lost.
+// sums <w, v_j> of a tile for B vectors. Sums over the few rows of a tile are of type T; tiles are added in double.
 template <int B, class T>
 inline void tile_dots(int width, Rows tile, const T* w, const T* v, int64_t plane, double* sums) {
   over_groups<T, 2>(width, [&]<int L, int V>(Width<L>, Width<V>, int c) {
@@ -422,18 +422,19 @@ template <class T>
 void dots(int width, Rows rows, const T* w, const T* u, const T* v, int64_t plane, int count, double* sums) {
   constexpr int together = 4;
   over_tiles(rows, [&](Rows tile) {
-    for (int j = 0; j < count; j += together)
-      for (const T* const one : {w, u}) {
-        if (!one) continue;
-        double* const here = sums + ((one == u ? count : 0) + j) * int64_t(width);
+    for (int j = 0; j < count; j += together) {
+      const auto take = [&](const T* one, double* here) {
         const T* const v_j = v + j * plane;
         switch (count - j) {
-          case 1: tile_dots<1>(width, tile, one, v_j, plane, here); break;
-          case 2: tile_dots<2>(width, tile, one, v_j, plane, here); break;
-          case 3: tile_dots<3>(width, tile, one, v_j, plane, here); break;
-          default: tile_dots<together>(width, tile, one, v_j, plane, here);
+          case 1: return tile_dots<1>(width, tile, one, v_j, plane, here);
+          case 2: return tile_dots<2>(width, tile, one, v_j, plane, here);
+          case 3: return tile_dots<3>(width, tile, one, v_j, plane, here);
+          default: return tile_dots<together>(width, tile, one, v_j, plane, here);
         }
-      }
+      };
+      take(w, sums + int64_t(j) * width);
+      if (u) take(u, sums + int64_t(count + j) * width);
+    }
   });
 }
 

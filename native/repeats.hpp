@@ -32,7 +32,7 @@ struct OwnedCsr {
     values.push_back(value);
   }
   void end_row() { indptr.push_back(static_cast<I>(indices.size())); }
-  Csr<T, I> view() const { return {indptr.data(), indices.data(), values.data(), rows()}; }
+  Csr<T, I> view() const { return {indptr.data(), indices.data(), values.empty() ? nullptr : values.data(), rows()}; }
 };
 
 template <class T, class I>

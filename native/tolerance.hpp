@@ -1,4 +1,4 @@
-// What counts as rounding noise.
+// Thresholds below which numbers count as rounding noise.
 #pragma once
 
 #include <cmath>
@@ -14,16 +14,15 @@ struct Tolerance {
 
   // Where a basis ends; src/polybasis/krylov/rank.py has the same constants. Let beta be the length of the residual after v_k.
   //
-  // Going on costs digits. Dividing by a small residual magnifies the errors of all that came before, so the error in the
-  // residual is about `noise` times the product of small / beta_j over the steps so far; if that exceeds beta, v_{k+1} is
-  // noise. The model is pessimistic where most of the spectrum has converged, so a residual above `most` times the largest one
-  // never counts as noise.
+  // Continuing: dividing by a small residual magnifies earlier errors. The error in the residual is modelled as `noise` times the
+  // product of max(1, small / beta_j) over all steps so far. If it exceeds beta, v_{k+1} is noise. The model overestimates the
+  // error once most of the spectrum has converged, so it is capped at `most` times the largest residual (at least `noise`).
   //
-  // Stopping costs accuracy: it moves T_m(P) x for m <= K by up to Lanczos::stopping_error() times |x|. That bound assumes that
-  // all errors add up; the errors themselves are ten or more times smaller.
+  // Stopping: T_m(P) x changes by at most Lanczos::stopping_error() times |x| for every m <= K. This is a worst case; observed
+  // errors are at least ten times smaller.
   //
-  // The basis ends where going on gives noise and the bound is at most `harmless`, and wherever beta is at the level of
-  // rounding errors in P v_k.
+  // The basis ends if v_{k+1} would be noise and the bound is at most `harmless`, or if beta is at the level of the rounding
+  // errors of P v_k.
   static constexpr double rounding = (single ? 8 : 48) * eps;
   static constexpr double noise = 48 * eps;
   static constexpr double small = 0.8;

@@ -17,7 +17,7 @@ IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 
 _INT32_MAX = 2**31 - 1
-_PAIRS_A_THREAD = 2**20  # with fewer, threads wait for one another longer than they work
+_PAIRS_A_THREAD = 2**20  # below this, threads cost more than they save
 
 
 class Adjacency(NamedTuple):

@@ -43,7 +43,7 @@ def test_gradient_of_the_optimal_filter_is_autograds(seed: int) -> None:
 
 
 def orthogonalised(P: Tensor, x: Tensor, alpha: Tensor) -> Tensor:
-    """The same with every vector orthogonalised twice against all before it, which autograd differentiates stably."""
+    """As above, but every vector is orthogonalised twice against all earlier ones; autograd through this is stable."""
     V = [x / torch.linalg.vector_norm(x, dim=0)]
     for _ in range(1, len(alpha)):
         w = P @ V[-1]
@@ -84,7 +84,7 @@ def test_gradient_is_stable_on_dense_graphs(kernels: str, kind: str, K: int) -> 
 
 
 def test_training_in_float32_is_training_in_float64() -> None:
-    """Wrong gradients would show: the loss after sixty steps agrees."""
+    """The loss after sixty steps agrees."""
     graph = dense_graph("100")
     target = torch.randn(graph.num_nodes, 8, dtype=torch.float64)
     losses = []
@@ -100,6 +100,23 @@ def test_training_in_float32_is_training_in_float64() -> None:
             optimizer.step()
         losses.append(float(loss))
     assert abs(losses[0] - losses[1]) <= 0.02 * losses[1]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "nodes", "weight", "K"),
+    [(torch.float64, 30, 1e-12, 40), (torch.float64, 60, 1e-6, 80), (torch.float32, 100, 1e-4, 120)],
+)
+def test_gradient_is_finite_after_many_small_residuals(dtype: torch.dtype, nodes: int, weight: float, K: int) -> None:
+    """A path with heavy self-loops: every residual is as small as an edge's weight, and the basis ends before K."""
+    loops, path = np.stack([np.arange(nodes)] * 2), np.stack([np.arange(nodes - 1), np.arange(1, nodes)])
+    weights = np.concatenate([np.linspace(1, 2, nodes), np.full(nodes - 1, weight)])
+    graph = pb.Graph.from_edge_index(np.concatenate([loops, path], 1), nodes, weights, self_loops="keep")
+    x = torch.zeros(nodes, 1, dtype=dtype)
+    x[0] = 1
+    x.requires_grad_()
+    alpha = torch.randn(K + 1, 1).to(dtype).requires_grad_()
+    for numbers in torch.autograd.grad(optimal_filter(graph, x, alpha).square().sum(), (x, alpha)):
+        assert torch.isfinite(numbers).all()
 
 
 @pytest.mark.parametrize("K", [0, 1, 2, 5])

@@ -250,7 +250,7 @@ def identity_error(graph: pb.Graph, x: Tensor, K: int) -> float:
 
 @pytest.mark.parametrize("bridge", [1e-2, 1e-4, 3e-5, 1e-6, 1e-8])
 def test_a_weak_bridge_does_not_end_a_basis(bridge: float) -> None:
-    """Two cliques of five nodes: the residual at the bridge is as small as its weight, and still carries the filter."""
+    """Two cliques of five nodes: the residual at the bridge is as small as its weight but still matters."""
     clique = np.stack(np.triu_indices(5, 1))
     pairs = np.concatenate([clique, clique + 5, [[4], [5]]], axis=1)
     graph = pb.Graph.from_edge_index(pairs, edge_weight=[1.0] * 20 + [bridge])
@@ -272,7 +272,7 @@ def test_identity_holds_on_a_tree_in_float32() -> None:
 
 @given(graphs_with_signals(), st.integers(1, 6))
 def test_stopping_error_is_a_bound(case: tuple[pb.Graph, Tensor], rank: int) -> None:
-    """Cutting a basis off anywhere moves no Chebyshev polynomial of degree 12 at most by more than the bound says."""
+    """Truncating a basis changes no Chebyshev polynomial of degree at most 12 by more than the bound."""
     graph, x = case
     K = 12
     basis = pb.optimal_basis(graph, x, K)

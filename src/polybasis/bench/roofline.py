@@ -1,9 +1,9 @@
-"""How close each kernel comes to what the memory of this machine allows.
+"""Compares each kernel with the memory bandwidth of this machine.
 
 A kernel reads and writes arrays of the signal's size in order and, for every product with P, gathers one row of the
-signal for each nonzero. The roof of arrays is the measured bandwidth of a triad. The roof of a product is that of the
-bytes it needs at least: the graph, the signal and the result, once each. Gathered rows come from memory more than once,
-so products stay below it on graphs without locality. A filter's roof is the time of its arrays and its bare products.
+signal for each nonzero. The bound for a product is the time to move the graph, the signal and the result once at the
+measured bandwidth of a triad. Gathered rows are read more than once, so products on graphs without locality stay below
+it. The bound for a filter is the time of its arrays plus that of its products alone.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 
 import torch
 
+from polybasis.bench.filters import SIZES
 from polybasis.bench.measure import best_seconds, synthetic_graph
 from polybasis.krylov.kernels import Coefficients
 from polybasis.krylov.native_kernels import NativeKernels
 
-SIZES = {"squirrel": (5_201, 198_353), "arxiv": (169_343, 1_166_243)}
 TRIAD_NUMBERS = 1 << 26
 
 
@@ -50,7 +50,7 @@ def bench_roofline(size: str, *, channels: int = 64, K: int = 10, repeats: int =
     operator = graph.operator(x.dtype, x.device)
     if operator is None:
         raise RuntimeError("the roofline is that of the native kernels; install a C++ compiler and reinstall polybasis")
-    calls = _kernel_calls(NativeKernels(operator), x, K)
+    calls = _kernel_calls(operator, x, K)
     a, b, c = (torch.ones(TRIAD_NUMBERS) for _ in range(3))
     seconds = best_seconds(
         {
@@ -81,9 +81,9 @@ def bench_roofline(size: str, *, channels: int = 64, K: int = 10, repeats: int =
     return {"graph": size, "K": K, "channels": channels, "triad": triad, "kernels": kernels}
 
 
-def _kernel_calls(kernels: NativeKernels, x: torch.Tensor, K: int) -> dict[str, tuple[Callable[[], object], Traffic]]:
+def _kernel_calls(operator: Any, x: torch.Tensor, K: int) -> dict[str, tuple[Callable[[], object], Traffic]]:
     """Every kernel on this signal with what it moves, as in native/optimal.cpp, optimal_adjoint.cpp, recurrence.cpp."""
-    channels = x.shape[1]
+    kernels, channels = NativeKernels(operator), x.shape[1]
     alpha, z_bar, y = torch.randn(K + 1, channels), torch.randn_like(x), torch.empty_like(x)
     peak = kernels.peak(x)
     basis = kernels.optimal_basis(x, peak, K, last_gamma=False)
@@ -92,7 +92,7 @@ def _kernel_calls(kernels: NativeKernels, x: torch.Tensor, K: int) -> dict[str, 
     _, h = kernels.recurrence(x, alpha, coefficients, keep=True)
     assert h is not None
     return {
-        "product": (lambda: kernels.product(x, y), Traffic(1, 1)),
+        "product": (lambda: operator.product(x, y, torch.get_num_threads()), Traffic(1, 1)),
         # Besides its product, which writes w, a step reads v_k and v_{k-1}, then reads and writes v_k and w.
         "optimal basis": (lambda: kernels.optimal_basis(x, peak, K, last_gamma=False), Traffic(6 * K + 4, K)),
         "combination": (lambda: kernels.combine(basis.vectors, alpha), Traffic(K + 2, 0)),

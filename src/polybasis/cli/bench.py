@@ -30,10 +30,10 @@ def bench(
         Path | None, typer.Option(help="Message-passing code to compare with; default: that of a checkout.")
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="The smaller graph and the epochs only, under a minute.")
+        bool, typer.Option("--quick", help="Only the smaller graph and the epochs, under a minute.")
     ] = False,
     roofline: Annotated[
-        bool, typer.Option("--roofline", help="Only compare the kernels with the memory bandwidth of this machine.")
+        bool, typer.Option("--roofline", help="Only compare the kernels with this machine's memory bandwidth.")
     ] = False,
     growth: Annotated[bool, typer.Option(help="Measure how time grows with K, d and E.")] = True,
     data_root: DataRoot = None,
@@ -41,9 +41,10 @@ def bench(
 ) -> None:
     """Time the filters: this engine, bare sparse products, message passing, PyG's ChebConv.
 
-    Everything runs in one process with the same threads in float32; each figure is the best of several. The unit of the
-    ratios is K bare products with torch's sparse CSR matrix. Peak memory is given in arrays of the signal's size.
-    Epochs are those of the real data sets if they are installed.
+    Everything runs in one process with the same threads in float32. Each figure is the best of several runs; message
+    passing and ChebConv run twice after a warm-up on small graphs, once on large ones. The unit of the ratios is K bare
+    products with torch's sparse CSR matrix. Peak memory is given in arrays of the signal's size. Epochs use the real data
+    sets if they are installed.
     """
     sizes = size or (["squirrel"] if quick else list(SIZES))
     for name in sizes:

@@ -23,11 +23,6 @@ class NativeKernels:
         self._operator.peak(x, peak, torch.get_num_threads())
         return peak
 
-    def product(self, x: Tensor, y: Tensor) -> Tensor:
-        """P x, written to ``y``."""
-        self._operator.product(x, y, torch.get_num_threads())
-        return y
-
     def optimal_basis(self, x: Tensor, peak: Tensor, K: int, *, last_gamma: bool) -> Lanczos:
         channels = x.shape[1]
         basis = Lanczos(

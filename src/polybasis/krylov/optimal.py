@@ -33,7 +33,8 @@ class OptimalBasis:
         gamma: (K+1, d), :math:`\langle P v_k, v_k\rangle`, float64.
         sqrt_beta: (K+1, d), the length of each residual before it was normalised, float64; the first is
             :math:`\|x\|`.
-        rank: (d,), the dimension of each channel's Krylov space, K+1 at most.
+        rank: (d,), the number of vectors kept, at most K+1. A basis may end earlier at a smaller K, where omitting a
+            vector is harmless.
     """
 
     vectors: Tensor

@@ -1,4 +1,4 @@
-"""Where a basis ends: what a further vector would be worth, and what leaving it out costs."""
+"""The rank rule: where the Lanczos process stops."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ class RankTolerance(NamedTuple):
 def basis_ends(norm: Tensor, gamma: Tensor, sqrt_beta: Tensor, *, nodes: int, K: int, dtype: torch.dtype) -> Tensor:
     r"""Whether the basis of each channel ends at its latest vector :math:`v_k`.
 
-    It does where a further vector would be noise and leaving it out moves no Chebyshev filter by more than a tolerance.
+    It does if the next vector would be rounding noise and omitting it changes no :math:`T_m(P) x`, :math:`m \le K`, by
+    more than a tolerance.
 
     Args:
         norm: (d,), the length of the residual after :math:`v_k`, orthogonal to all vectors so far.
@@ -46,8 +47,10 @@ def basis_ends(norm: Tensor, gamma: Tensor, sqrt_beta: Tensor, *, nodes: int, K:
     # Errors matter as far as they are orthogonal to all vectors. The last vector that a space has room for has none.
     outside = math.sqrt(max(nodes - len(gamma) - 1, 0) / nodes)
     noise = torch.minimum(noise, (tolerance.most * largest).clamp(min=tolerance.noise)) * outside
-    harmless = stopping_error(norm, gamma, sqrt_beta, K) <= tolerance.harmless
-    return (norm <= tolerance.rounding) | ((norm <= noise) & harmless)
+    ends, suspect = norm <= tolerance.rounding, norm <= noise
+    if suspect.any():
+        ends |= suspect & (stopping_error(norm, gamma, sqrt_beta, K) <= tolerance.harmless)
+    return ends
 
 
 def stopping_error(norm: Tensor, gamma: Tensor, sqrt_beta: Tensor, K: int) -> Tensor:
@@ -55,8 +58,9 @@ def stopping_error(norm: Tensor, gamma: Tensor, sqrt_beta: Tensor, K: int) -> Te
 
     .. math:: \max_{m \le K} \|T_m(P)\,x - \|x\|\, V\, T_m(T)\, e_0\| \,/\, \|x\|.
 
-    The Chebyshev recurrence on :math:`y_m = T_m(T) e_0` drops :math:`2 \beta_{k+1} v_{k+1} (y_m)_k` at every step. What
-    it drops at step m arrives at step K multiplied by :math:`U_{K-1-m}(P)`, whose norm is at most :math:`K - m`.
+    The Chebyshev recurrence on :math:`y_m = T_m(T) e_0` drops :math:`2 \beta_{k+1} v_{k+1} (y_m)_k` at every step, half
+    of that at the first. What it drops at step m arrives at step K multiplied by :math:`U_{K-1-m}(P)`, whose norm is at
+    most :math:`K - m`.
 
     Args:
         norm: (d,), :math:`\beta_{k+1}`.

@@ -80,8 +80,8 @@ class ReferenceKernels:
         g, b, r = gamma.to(dtype), sqrt_beta.to(dtype), inverse.to(dtype)
         lam = alpha.unsqueeze(1) * z_bar  # ∂L/∂v_k, (K+1, N, d)
         for k in range(K - 1, -1, -1):
-            # The adjoint of Gram-Schmidt against all v_0 .. v_k, without terms that cancel because V is orthonormal.
-            # Freeing u of v_k and v_{k+1} only is the same in exact arithmetic, and unstable.
+            # Adjoint of Gram-Schmidt against all of v_0 .. v_k. Orthogonalising u against v_k and v_{k+1} only is
+            # equivalent in exact arithmetic but unstable.
             u, inner = lam[k + 1], torch.zeros_like(gamma[: k + 2])
             for _ in range(2):
                 more = _dot(u, V[: k + 2])

@@ -40,7 +40,7 @@ class Workspace:
                 if size <= block.nbytes <= 2 * size:
                     return self._free.pop(i)
             self._free.clear()  # sizes have changed: what is left over would never be asked for
-        return torch.empty(size, dtype=torch.uint8).numpy()  # aligned to cache lines, as NumPy's memory is not
+        return torch.empty(size, dtype=torch.uint8).numpy()  # torch aligns to cache lines, NumPy does not
 
 
 class _Lease:

@@ -29,7 +29,8 @@ from polybasis.store.graph_folder import GraphFolder
 
 PIECE_NUMBERS = 1 << 20  # in a piece of a vector
 FARTHEST_EXPONENT = 40  # of a signal's largest number; sums of squares stay far from the ends of float32
-# A share of the largest residual so far. Without reorthogonalisation a vector made of a smaller one is not orthogonal.
+# Smallest residual relative to the largest so far. Blocks are not reorthogonalised, and vectors from smaller ones are not
+# orthogonal.
 LEAST_RESIDUAL = 3e-4
 Report = Callable[[int, int, int, int], None]
 

@@ -43,8 +43,8 @@ def bench(
 
     Everything runs in one process with the same threads in float32. Each figure is the best of several runs; message
     passing and ChebConv run twice after a warm-up on small graphs, once on large ones. The unit of the ratios is K bare
-    products with torch's sparse CSR matrix. Peak memory is given in arrays of the signal's size. Epochs use the real data
-    sets if they are installed.
+    products with torch's sparse CSR matrix. Peak memory is given in arrays of the signal's size. Epochs use the real
+    data sets if they are installed.
     """
     sizes = size or (["squirrel"] if quick else list(SIZES))
     for name in sizes:

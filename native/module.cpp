@@ -5,6 +5,7 @@
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -15,6 +16,7 @@
 
 #include "adjacency.hpp"
 #include "algorithms.hpp"
+#include "ordering.hpp"
 #include "pages.hpp"
 #include "panels.hpp"
 #include "repeats.hpp"
@@ -93,6 +95,42 @@ class Operator {
   int64_t links() const { return repeats_ ? static_cast<int64_t>(repeats_->links.size()) : 0; }
 
   int panel_width() const { return polybasis::panel_width<T>(rows()); }
+
+  double locality_order(Out<I> order) const {
+    require_shape(order, {rows()}, "order");
+    if (repeats_) return 0;  // its products read classes of nodes, numbered by what they have in common
+    nb::gil_scoped_release release;
+    const auto found = polybasis::locality_order(Neighbours<I>{indptr_.data(), indices_.data(), rows()});
+    std::copy(found.order.begin(), found.order.end(), order.data());
+    return found.saved;
+  }
+
+  void permute(In<I> order, Out<I> indptr, Out<I> indices, Out<T> values) const {
+    const auto nonzeros = static_cast<int64_t>(indices_.shape(0));
+    require_shape(order, {rows()}, "order");
+    require_shape(indptr, {rows() + 1}, "indptr");
+    require_shape(indices, {nonzeros}, "indices");
+    require_shape(values, {nonzeros}, "values");
+    bool sound = true;
+    {
+      nb::gil_scoped_release release;
+      sound = polybasis::permute(csr(), order.data(), indptr.data(), indices.data(), values.data());
+    }
+    require(sound, "order is not a permutation of the nodes");
+  }
+
+  void take(In<T> x, In<I> order, Out<T> y, int threads) const {
+    const int d = channels(x);
+    require_shape(order, {rows()}, "order");
+    require_shape(y, {rows(), d}, "y");
+    bool sound = true;
+    {
+      nb::gil_scoped_release release;
+      ask_for_huge_pages(y);
+      sound = take_rows(threads, rows(), d, x.data(), order.data(), y.data());
+    }
+    require(sound, "order has a node out of range");
+  }
 
   void product(In<T> x, Out<T> y, int threads) const {
     const int d = channels(x);
@@ -397,6 +435,9 @@ void bind(nb::module_& module, const char* class_name) {
   type.def("has_repeats", &Class::has_repeats, "Whether what repeats among the rows is multiplied out once.");
   type.def("links", &Class::links, "Rows that start from an earlier one.");
   type.def("panel_width", &Class::panel_width, "Channels of one panel, in which bases are kept.");
+  define(type, "locality_order", &Class::locality_order);
+  define(type, "permute", &Class::permute);
+  define(type, "take", &Class::take);
   define(type, "product", &Class::product);
   define(type, "peak", &Class::peak);
   define(type, "optimal_basis", &Class::optimal_basis);

@@ -40,7 +40,7 @@ def optimal_filter(graph: Graph, x: Tensor, alpha: Tensor) -> Tensor:
     if x.numel() == 0:
         return x * alpha.sum(0)
     checked_finite("alpha", alpha)
-    kernels = kernels_for(graph, signal)
+    kernels = kernels_for(graph, signal, len(alpha) - 1)
     filtered = cast(Tensor, _OptimalFilter.apply(signal, kernels, alpha.to(signal)))  # type: ignore[no-untyped-call]
     return filtered.to(x.dtype)
 
@@ -86,7 +86,7 @@ def recurrence_filter(graph: Graph, x: Tensor, alpha: Tensor, s: Tensor, a: Tens
     if (s == 0).any():
         raise ValueError("s has an entry that is 0, for which every h_k is: leave such channels out")
     numbers = [number.to(signal).contiguous() for number in (alpha, s, a, b, c)]
-    kernels = kernels_for(graph, signal)
+    kernels = kernels_for(graph, signal, len(alpha) - 1)
     keep = torch.is_grad_enabled() and any(number.requires_grad for number in (signal, *numbers))
     filtered = cast(Tensor, _RecurrenceFilter.apply(signal, kernels, keep, *numbers))  # type: ignore[no-untyped-call]
     return filtered.to(x.dtype)

@@ -55,14 +55,27 @@ class Kernels(Protocol):
         """The gradients of z = sum_k alpha_k h_k to x, alpha and the coefficients."""
 
 
-def kernels_for(graph: Graph, x: Tensor) -> Kernels:
-    """The fastest kernels that can serve this signal."""
+def kernels_for(graph: Graph, x: Tensor, K: int = 0) -> Kernels:
+    """The fastest kernels for signals of this type and shape.
+
+    Args:
+        graph: the graph, N nodes.
+        x: a signal, (N, d).
+        K: products in each call, for filters. Not given where a whole basis is handed out: putting that in order takes
+            longer than products on renumbered nodes save.
+    """
     from polybasis.krylov.native_kernels import NativeKernels
     from polybasis.krylov.reference_kernels import ReferenceKernels
+    from polybasis.krylov.reordered_kernels import Reordering
 
     key = (x.dtype, x.device)
     if key not in graph.kernels:
         operator = graph.operator(x.dtype, x.device)
-        graph.kernels[key] = ReferenceKernels(graph) if operator is None else NativeKernels(operator)
-    kernels: Kernels = graph.kernels[key]
-    return kernels
+        graph.kernels[key] = (
+            (ReferenceKernels(graph), None)
+            if operator is None
+            else (NativeKernels(operator), Reordering(operator, graph.indptr, graph.indices, x.dtype))
+        )
+    kernels: tuple[Kernels, Reordering | None] = graph.kernels[key]
+    as_given, reordering = kernels
+    return reordering.kernels if reordering is not None and reordering.pays(x, K) else as_given

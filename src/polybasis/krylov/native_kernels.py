@@ -12,11 +12,17 @@ from polybasis.krylov.workspace import Workspace
 
 
 class NativeKernels:
-    """Kernels on a native operator. Large arrays are allocated here, once a call; threads are torch's number."""
+    """Kernels on a native operator. Large arrays are allocated here, once a call; threads are torch's number.
 
-    def __init__(self, operator: Any) -> None:
+    Args:
+        operator: see :func:`polybasis.native.operator`.
+        results: lends the memory of results, for callers that copy them; each result has its own unless given.
+    """
+
+    def __init__(self, operator: Any, results: Workspace | None = None) -> None:
         self._operator = operator
         self._workspace = Workspace()
+        self._results = results
 
     def peak(self, x: Tensor) -> Tensor:
         peak = torch.empty(x.shape[1], dtype=torch.float64)
@@ -44,12 +50,12 @@ class NativeKernels:
         return torch.cat([panel.view(planes, nodes, w) for panel, w in zip(panels, widths, strict=True)], dim=2)
 
     def combine(self, vectors: Tensor, alpha: Tensor) -> Tensor:
-        z = vectors.new_empty(vectors.shape[1:])
+        z = self._result(vectors[0])
         self._operator.combine(vectors, alpha, z, torch.get_num_threads())
         return z
 
     def optimal_adjoint(self, basis: Lanczos, alpha: Tensor, z_bar: Tensor) -> tuple[Tensor, Tensor]:
-        x_bar, alpha_bar = torch.empty_like(z_bar), torch.empty_like(alpha)
+        x_bar, alpha_bar = self._result(z_bar), torch.empty_like(alpha)
         work = self._workspace.empty(2, *z_bar.shape, dtype=z_bar.dtype)
         vectors, gamma, sqrt_beta, _ = basis
         threads = torch.get_num_threads()
@@ -60,16 +66,19 @@ class NativeKernels:
         self, x: Tensor, alpha: Tensor, coefficients: Coefficients, *, keep: bool
     ) -> tuple[Tensor, Tensor | None]:
         planes = len(alpha) if keep else min(2, len(alpha))
-        h, z = self._workspace.empty(planes, *x.shape, dtype=x.dtype), torch.empty_like(x)
+        h, z = self._workspace.empty(planes, *x.shape, dtype=x.dtype), self._result(x)
         self._operator.recurrence(x, alpha, *coefficients, h, z, torch.get_num_threads())
         return z, h if keep else None
 
     def recurrence_adjoint(
         self, h: Tensor, alpha: Tensor, coefficients: Coefficients, z_bar: Tensor
     ) -> tuple[Tensor, Tensor, Coefficients]:
-        x_bar, alpha_bar = torch.empty_like(z_bar), torch.empty_like(alpha)
+        x_bar, alpha_bar = self._result(z_bar), torch.empty_like(alpha)
         work = self._workspace.empty(*z_bar.shape, dtype=z_bar.dtype)
         bars = Coefficients(*(torch.empty_like(numbers) for numbers in coefficients))
         threads = torch.get_num_threads()
         self._operator.recurrence_adjoint(h, alpha, *coefficients, z_bar, x_bar, alpha_bar, *bars, work, threads)
         return x_bar, alpha_bar, bars
+
+    def _result(self, like: Tensor) -> Tensor:
+        return torch.empty_like(like) if self._results is None else self._results.empty(*like.shape, dtype=like.dtype)

@@ -29,8 +29,8 @@ from polybasis.store.graph_folder import GraphFolder
 
 PIECE_NUMBERS = 1 << 20  # in a piece of a vector
 FARTHEST_EXPONENT = 40  # of a signal's largest number; sums of squares stay far from the ends of float32
-# Smallest residual relative to the largest so far. Blocks are not reorthogonalised, and vectors from smaller ones are not
-# orthogonal.
+# Smallest residual relative to the largest so far. Blocks are not reorthogonalised, and vectors from smaller residuals
+# are not orthogonal.
 LEAST_RESIDUAL = 3e-4
 Report = Callable[[int, int, int, int], None]
 

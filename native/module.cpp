@@ -383,10 +383,14 @@ void merge_pairs(UpperTriangle<Entry>* triangle, In<int64_t> first, In<int64_t> 
   require(nodes >= 0 && nodes <= INT32_MAX, "nodes is a number from 0 to 2^31 - 1");
   require(threads >= 1, "threads is at least 1");
   const Pairs pairs{first.data(), second.data(), weight ? weight->data() : nullptr, count, nodes};
-  require(nodes_in_range(pairs, threads), "a pair has a node out of range");
   const SelfLoops loops = self_loops_named(self_loops);
-  nb::gil_scoped_release release;
-  new (triangle) UpperTriangle<Entry>(pairs, loops, threads);
+  bool in_range = true;
+  {
+    nb::gil_scoped_release release;
+    in_range = nodes_in_range(pairs, threads);
+    if (in_range) new (triangle) UpperTriangle<Entry>(pairs, loops, threads);
+  }
+  require(in_range, "a pair has a node out of range");
 }
 
 template <class Entry, class I>

@@ -167,7 +167,7 @@ def violations(record: Record) -> list[str]:
 
 
 def observations(record: Record) -> list[str]:
-    """What is counted and is no error by itself."""
+    """What is counted, but not an error."""
     noted = {
         "knowable": record["knowable"],
         "rank above": record["rank"] > record.get("most_rank", math.inf),

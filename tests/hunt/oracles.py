@@ -1,4 +1,4 @@
-"""What the engine should return, by means that share nothing with it: eigendecompositions and 90-digit arithmetic."""
+"""Expected results from independent methods: eigendecompositions and 90-digit arithmetic."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def _matrix(graph: pb.Graph, values: Digits) -> Matrix:
 
 
 def exact_matrix(graph: pb.Graph) -> Matrix:
-    """P from the weights, every digit right: equal eigenvalues are equal."""
+    """P from the weights in 300-bit arithmetic, so that equal eigenvalues stay equal."""
     with gmpy2.context(precision=BITS):
         adjacency = _matrix(graph, digits(graph.adjacency().data))
         degree = adjacency @ np.full(graph.num_nodes, gmpy2.mpfr(1), dtype=object)

@@ -1,4 +1,4 @@
-"""The engine on adversarial cases: a fixed selection in the suite, and as long a hunt as asked for.
+"""Runs the engine on adversarial cases: a fixed selection by default, or for POLYBASIS_HUNT_MINUTES.
 
 POLYBASIS_HUNT_MINUTES=60 python -m pytest tests/hunt -k long
 """
@@ -12,20 +12,20 @@ import time
 import numpy as np
 import pytest
 import torch
-from cases import GRAPHS, case
+from cases import GRAPHS, Case, case
 from hunt import Record, examine, hunt, summary
 from oracles import Spectrum, exact_filter, exact_matrix, polynomials
 
 ROUNDS = 10
 NOTABLE = {
-    281: "nearly the identity: the adjoint may not depend on a multiple of the identity",
-    321: "a residual of 1e-6 that float64 can resolve",
-    394: "errors that have grown to 1e-3 by the end of the basis",
-    475: "a residual of 1e-7 that float64 can resolve",
-    592: "errors that have grown by the end of the basis, in float64",
-    724: "eigenvalues that repeat and an end that float32 can see",
-    870: "two eigenvalues, one of them in a millionth of the signal",
-    937: "one node of a clique and a bridge of 1e-5",
+    Case("near_identity", 281, "relu", 12): "the adjoint may not depend on a multiple of the identity",
+    Case("bridged_cliques", 321, "tiny", 12): "a residual of 1e-6 that float64 can resolve",
+    Case("copies", 394, "relu", 40): "errors that have grown to 1e-3 by the end of the basis",
+    Case("bridged_cliques", 475, "relu", 12): "a residual of 1e-7 that float64 can resolve",
+    Case("copies", 592, "sine", 40): "errors that have grown by the end of the basis, in float64",
+    Case("copies", 724, "huge", 20): "eigenvalues that repeat and an end that float32 can see",
+    Case("complete", 870, "nearly_top", 20): "two eigenvalues, one of them in a millionth of the signal",
+    Case("bridged_cliques", 937, "one_node", 40): "one node of a clique and a bridge of 1e-5",
 }
 
 
@@ -51,15 +51,15 @@ def test_every_property_holds(kind: str) -> None:
     assert not found, "\n".join(["", *map(described, found)])
 
 
-@pytest.mark.parametrize("number", NOTABLE)
-def test_every_property_holds_in_notable_cases(number: int) -> None:
-    found = [record for record in examine(case(number)) if record["violations"]]
-    assert not found, "\n".join([NOTABLE[number], *map(described, found)])
+@pytest.mark.parametrize("notable", NOTABLE, ids=lambda notable: f"{notable.kind}-{notable.seed}")
+def test_every_property_holds_in_notable_cases(notable: Case) -> None:
+    found = [record for record in examine(notable) if record["violations"]]
+    assert not found, "\n".join([NOTABLE[notable], *map(described, found)])
 
 
 @pytest.mark.skipif("POLYBASIS_HUNT_MINUTES" not in os.environ, reason="POLYBASIS_HUNT_MINUTES is not set")
 def test_long_hunt() -> None:
-    """Cases that no run has seen before; the seed of each failure is in its line."""
+    """New cases in every run; a failure names its seed."""
     records = hunt(first=int(time.time()), count=math.inf, minutes=float(os.environ["POLYBASIS_HUNT_MINUTES"]))
     found = [record for record in records if record["violations"]]
     assert not found, "\n".join(["", *map(described, found), summary(records)])

@@ -25,7 +25,7 @@ SANITIZED := build/sanitized
 sanitize: $(READY)
 	$(BIN)/pip install --quiet --no-deps --upgrade --target $(SANITIZED) --config-settings=build-dir=build/sanitize \
 	  --config-settings=cmake.define.POLYBASIS_SANITIZE=ON .
-	LD_PRELOAD=$$($(CXX) -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0 OMP_NUM_THREADS=2 \
+	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so.6)" ASAN_OPTIONS=detect_leaks=0 OMP_NUM_THREADS=2 \
 	  PYTHONPATH=$(SANITIZED):$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') \
 	  $(BIN)/python -S -m pytest -q -p no:cacheprovider tests/krylov tests/test_graph.py tests/store/test_store.py
 

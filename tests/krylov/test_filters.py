@@ -98,7 +98,7 @@ def test_training_in_float32_is_training_in_float64() -> None:
             loss = (conv(torch.relu(linear(x)), graph) - target.to(dtype)).square().mean()
             loss.backward()
             optimizer.step()
-        losses.append(float(loss))
+        losses.append(float(loss.detach()))
     assert abs(losses[0] - losses[1]) <= 0.02 * losses[1]
 
 

@@ -285,8 +285,7 @@ void recurrence(const Product<T, I>& Ph, int width, Rows rows, const RecurrenceS
     for (int64_t i = tile.begin; i < tile.end; ++i)
       over_channels<T>(width, [&]<int L>(Width<L>, int c) {
         const int64_t at = i * width + c;
-        auto value = load<L>(step.b + c) * load<L>(step.h + at);  // one product at a time: of the sum of two, compilers choose which to round
-        value += load<L>(step.a + c) * load<L>(row(i) + c);
+        auto value = load<L>(step.a + c) * load<L>(row(i) + c) + rounded(load<L>(step.b + c) * load<L>(step.h + at));
         if (step.h_prev) value += load<L>(step.c + c) * load<L>(step.h_prev + at);
         store(step.h_next + at, value);
         store(step.z + at, load<L>(step.z + at) + load<L>(step.alpha + c) * value);
@@ -308,8 +307,7 @@ void recurrence_adjoint(const Product<T, I>& Plambda, int width, Rows rows, cons
         inner[1].add(lambda, h);
         if (step.h_prev) inner[2].add(lambda, load<L>(step.h_prev + at));
         inner[3].add(z_bar, h);
-        auto value = alpha * z_bar;
-        value += a * p_lambda;
+        auto value = alpha * z_bar + rounded(a * p_lambda);
         value += b * lambda;
         value += d * load<L>(step.lambda_next + at);
         store(step.lambda_next + at, value);

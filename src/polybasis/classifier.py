@@ -19,9 +19,9 @@ from torch import Tensor
 
 from polybasis.data.dataset import NodeDataset
 from polybasis.data.splits import Split, make_split
+from polybasis.features import Features, SparseFeatures, as_features
 from polybasis.files import write_atomically
 from polybasis.graph import Graph
-from polybasis.nn.features import Features, SparseFeatures, as_features
 from polybasis.nn.models import Model
 from polybasis.train.config import Config, default_config
 from polybasis.train.fitting import Report

@@ -16,8 +16,8 @@ import torch
 import polybasis as pb
 from polybasis.data import published_files
 from polybasis.data.catalogue import CATALOGUE, data_root, load
+from polybasis.features import SparseFeatures, as_dense
 from polybasis.files import one_at_a_time
-from polybasis.nn.features import SparseFeatures, as_dense
 
 PROMISED = [
     "chameleon",

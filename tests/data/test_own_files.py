@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 from polybasis.data.own_files import read_own_graph
-from polybasis.nn.features import as_dense
+from polybasis.features import as_dense
 
 EDGES = "source,target\na,b\nb,c\n"
 FEATURES = "node,f1,f2\na,1,0\nb,0,1\nc,1,1\nd,0,0\n"

@@ -18,7 +18,7 @@ from polybasis import native
 from polybasis.data.catalogue import CATALOGUE
 from polybasis.experiments import large
 from polybasis.experiments.large import CITATION, HETEROPHILOUS
-from polybasis.nn.models.scaled import FILTERS
+from polybasis.nn.models.precomputed import FILTERS
 from polybasis.train.config import Config
 
 if native.kernels() is None:

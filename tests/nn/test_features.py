@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from polybasis.nn import features
-from polybasis.nn.dropout import dropout
-from polybasis.nn.features import FeatureLinear, SparseFeatures, as_features
+from polybasis.features import SparseFeatures, as_dense, as_features, binarize, row_normalize
+from polybasis.nn.linear import FeatureLinear, dropout
 
 
 def bag_of_words(nodes: int = 60, words: int = 100) -> torch.Tensor:
@@ -38,14 +37,14 @@ def test_dropout_has_the_distribution_of_dense_dropout() -> None:
     """Nonzeros are kept with probability 1-p and divided by it; zeros stay zeros; evaluation changes nothing."""
     sparse = as_features(torch.ones(400, 500) * (torch.rand(400, 500) < 0.1))
     assert isinstance(sparse, SparseFeatures)
-    dropped = features.dropout(sparse, 0.3, training=True)
+    dropped = dropout(sparse, 0.3, training=True)
     assert isinstance(dropped, SparseFeatures)
     kept = dropped.values[dropped.values != 0]
     torch.testing.assert_close(kept, torch.full_like(kept, 1 / 0.7))
     count = len(sparse.values)
     assert abs(len(kept) / count - 0.7) < 5 * (0.21 / count) ** 0.5
     torch.testing.assert_close(dropped.transposed_product(torch.eye(len(dropped))).T, dropped.to_dense())
-    assert features.dropout(sparse, 0.3, training=False) is sparse
+    assert dropout(sparse, 0.3, training=False) is sparse
 
 
 def test_dropout_of_dense_signals() -> None:
@@ -78,18 +77,18 @@ def test_rows_are_divided_by_their_sums() -> None:
     x = 9 * bag_of_words()
     x[3] = 0
     x[4] = x[4] / (2 * x[4].sum())  # below 1: stays
-    sparse = features.row_normalised(as_features(x))
+    sparse = row_normalize(as_features(x))
     assert isinstance(sparse, SparseFeatures)
     expected = torch.nn.functional.normalize(x, p=1)
     expected[4] = x[4]
     torch.testing.assert_close(sparse.to_dense(), expected)
-    torch.testing.assert_close(features.row_normalised(x), expected)
+    torch.testing.assert_close(row_normalize(x), expected)
 
 
 def test_features_that_are_there_count_as_one() -> None:
     x = 9 * bag_of_words()
     for given in (x, as_features(x)):
-        assert torch.equal(features.as_dense(features.binary(given)), (x != 0).float())
+        assert torch.equal(as_dense(binarize(given)), (x != 0).float())
 
 
 def test_dense_where_that_is_faster() -> None:
@@ -111,6 +110,6 @@ def test_rows_and_repr() -> None:
 def test_gradient_passes_through_dropout(p: float) -> None:
     sparse = as_features(bag_of_words())
     layer = FeatureLinear(100, 3)
-    layer(features.dropout(sparse, p, training=True)).sum().backward()
+    layer(dropout(sparse, p, training=True)).sum().backward()
     assert layer.weight.grad is not None
     assert torch.isfinite(layer.weight.grad).all()

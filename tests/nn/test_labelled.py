@@ -12,9 +12,9 @@ from torch.nn.functional import cross_entropy, one_hot
 
 import polybasis as pb
 from polybasis.data.splits import Split, make_split
+from polybasis.features import Features, SparseFeatures, as_dense
 from polybasis.graph import Graph
-from polybasis.nn.features import Features, SparseFeatures, as_dense
-from polybasis.nn.models.labelled import LabelledModel
+from polybasis.nn.models.label_reuse import LabelReuse
 from polybasis.nn.models.model import Model
 from polybasis.train.config import Config
 from polybasis.train.graph_training import GraphTask, fit
@@ -38,8 +38,8 @@ def x(request: pytest.FixtureRequest) -> Features:
     return SparseFeatures(WORDS) if request.param else WORDS
 
 
-def told() -> LabelledModel:
-    model = LabelledModel(Watched(42, 8, 2), 0.6, 200)
+def told() -> LabelReuse:
+    model = LabelReuse(Watched(42, 8, 2), 0.6, 200)
     model.tell(SPLIT.train, DATA.y)
     return model
 
@@ -72,7 +72,7 @@ def test_a_node_that_is_learned_from_is_not_shown(x: Features) -> None:
 
 
 def test_somebody_is_always_learned_from() -> None:
-    model = LabelledModel(Watched(42, 8, 2), 1 - 1e-12, 200).train()
+    model = LabelReuse(Watched(42, 8, 2), 1 - 1e-12, 200).train()
     model.tell(SPLIT.train, DATA.y)
     model(WORDS, DATA.graph)
     assert torch.isfinite(model.loss(torch.randn(len(SPLIT.train), 2), DATA.y[SPLIT.train]))
@@ -100,7 +100,7 @@ def test_sparse_features_train_the_model_that_dense_ones_do() -> None:
 
 
 def test_what_it_has_to_be_told(x: Features) -> None:
-    model = LabelledModel(Watched(42, 8, 2), 0.6, 200)
+    model = LabelReuse(Watched(42, 8, 2), 0.6, 200)
     with pytest.raises(ValueError, match="has not been told any classes"):
         model.train()(x, DATA.graph)
     with pytest.raises(ValueError, match="in ascending order"):
@@ -150,5 +150,5 @@ def test_only_the_graph_it_was_trained_on(tmp_path: Path) -> None:
 
 def test_repr() -> None:
     model = CONFIG.make_model(40, 2, 200)
-    assert repr(model) == "LabelledModel(OptBasisGNN(42, 8, 2, K=3), 0.6)"
+    assert repr(model) == "LabelReuse(OptBasisGNN(42, 8, 2, K=3), 0.6)"
     assert model.parameter_groups().keys() == {"linear", "coefficients"}

@@ -14,14 +14,14 @@ from torch.nn.functional import cross_entropy
 
 import polybasis as pb
 from polybasis.bases import ChebyshevInterpolation
-from polybasis.nn.features import as_dense
+from polybasis.features import as_dense
 from polybasis.nn.models import MODELS, model_class
 from polybasis.nn.models.arma import ARMALayer
 from polybasis.nn.models.chebnet import ChebLayer
 from polybasis.nn.models.decoupled import APPNP, GPRGNN, ChebNetII
 from polybasis.nn.models.gcn import GCNLayer
 from polybasis.nn.models.jacobiconv import JacobiConv
-from polybasis.nn.models.propagated import GBP, NDLS, SIGN
+from polybasis.nn.models.precomputed_features import GBP, NDLS, SIGN
 
 DATA = pb.data.csbm(nodes=120, features=80, seed=3)
 

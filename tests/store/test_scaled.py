@@ -19,15 +19,15 @@ from safetensors.torch import load_file
 
 import polybasis as pb
 from polybasis import native
-from polybasis.nn.dropout import dropout
-from polybasis.nn.features import as_dense
-from polybasis.nn.models.scaled import FILTERS, ScaledGNN, filtered, scaled_hyperparameters
+from polybasis.features import as_dense
+from polybasis.nn.linear import dropout
+from polybasis.nn.models.precomputed import FILTERS, PrecomputedGNN, filtered, scaled_hyperparameters
 from polybasis.store import BasisStore, NodeData, open_store, precompute, write_dataset, write_graph_folder
 from polybasis.store.batches import Batches
 from polybasis.train.config import Config
+from polybasis.train.distributed import ProcessGroup, joined_team
 from polybasis.train.fitting import Progress
 from polybasis.train.store_training import default_scaled_config, train_on_store
-from polybasis.train.team import Team, joined_team
 
 if native.kernels() is None:
     pytest.skip("polybasis was built without its native kernels", allow_module_level=True)
@@ -48,10 +48,10 @@ def config(model: str = "optbasisgnn", **changes: object) -> Config:
     return replace(default_scaled_config(model), **numbers)  # type: ignore[arg-type]
 
 
-def shaken(model: str, store: BasisStore, degree: int = K) -> ScaledGNN:
+def shaken(model: str, store: BasisStore, degree: int = K) -> PrecomputedGNN:
     """A model on a store's basis whose filter is nothing special."""
     torch.manual_seed(3)
-    gnn = ScaledGNN(model, store.channels, 16, 3, degree)
+    gnn = PrecomputedGNN(model, store.channels, 16, 3, degree)
     gnn.set_basis(store.gamma, store.sqrt_beta)
     with torch.no_grad():
         for name, parameter in gnn.named_parameters():
@@ -97,7 +97,7 @@ def test_filters_on_real_graphs(name: str, folder: str, data_root: Path, tmp_pat
 
 def test_a_learned_basis_starts_at_the_optimal_one(store: BasisStore) -> None:
     def coordinates(**own: object) -> torch.Tensor:
-        gnn = ScaledGNN("favardgnn", store.channels, 16, 3, K, **own)
+        gnn = PrecomputedGNN("favardgnn", store.channels, 16, 3, K, **own)
         gnn.set_basis(store.gamma, store.sqrt_beta)
         gnn.start_at_basis()
         assert isinstance(gnn.conv, pb.nn.FavardConv)
@@ -114,7 +114,7 @@ def test_a_learned_basis_starts_at_the_optimal_one(store: BasisStore) -> None:
 
 def test_sign_sees_all_hops(store: BasisStore) -> None:
     data = pb.data.csbm(nodes=1200, features=24, seed=1)
-    gnn = ScaledGNN("sign", 24, 16, 3, K)
+    gnn = PrecomputedGNN("sign", 24, 16, 3, K)
     gnn.set_basis(store.gamma, store.sqrt_beta)
     z = filtered(store.batch(np.arange(len(store))), gnn.coordinates())
     hops = [torch.as_tensor(data.x)]
@@ -249,7 +249,7 @@ def test_a_team_parts_when_its_work_is_done(monkeypatch: pytest.MonkeyPatch) -> 
     for name, value in given.items():
         monkeypatch.setenv(name, str(value))
     with joined_team() as team:
-        assert team == Team(0, 1)
+        assert team == ProcessGroup(0, 1)
         assert dist.is_initialized()
     assert not dist.is_initialized()
 
@@ -257,7 +257,7 @@ def test_a_team_parts_when_its_work_is_done(monkeypatch: pytest.MonkeyPatch) -> 
 def test_shares_cover_a_batch() -> None:
     for count in (0, 1, 255, 256, 257, 1000, 10_000):
         for size in (1, 2, 3):
-            shares = [Team(rank, size).share(count) for rank in range(size)]
+            shares = [ProcessGroup(rank, size).share(count) for rank in range(size)]
             assert [i for share in shares for i in range(count)[share]] == list(range(count))
             assert all(share.start % 256 == 0 for share in shares)
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from polybasis.bases.polynomial import Recurrence, ThreeTermBasis
-from polybasis.krylov.tridiagonal import gauss_quadrature
+from polybasis.tridiagonal import gauss_quadrature
 
 
 class Favard(ThreeTermBasis):

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from polybasis.krylov.tridiagonal import apply_tridiagonal, gauss_quadrature
+from polybasis.tridiagonal import apply_tridiagonal, gauss_quadrature
 
 
 class Recurrence(NamedTuple):

@@ -14,7 +14,7 @@ import typer
 from polybasis import native
 from polybasis.cli.display import console, precompute_bar
 from polybasis.cli.options import AsJson, DataRoot, Ray, as_bytes
-from polybasis.store.arrays import let_go, zeros
+from polybasis.store.arrays import drop_pages, zeros
 from polybasis.store.graph_folder import GraphFolder
 from polybasis.store.precompute import Keep, Plan, kept_rows, plan_precompute
 from polybasis.store.precompute import precompute as make_store
@@ -79,8 +79,8 @@ def _expected_seconds(graph: GraphFolder, plan: Plan) -> float:
     nodes = min(graph.nodes, 1 << 24, (1 << 30) // (4 * width))
     indptr = np.minimum(graph.indptr[: nodes + 1], 20_000_000)
     indices = np.array(graph.indices[: int(indptr[-1])]) % nodes  # neighbours, folded into what is here
-    let_go(graph.indptr)
-    let_go(graph.indices)
+    drop_pages(graph.indptr)
+    drop_pages(graph.indices)
     operator = native.streamed(indptr, indices)
     u, w = zeros(nodes, width), zeros(nodes, width)
     u.fill(1)  # memory that nobody has written to is not read either

@@ -19,7 +19,7 @@ from polybasis.data.images import published_images, sample_photograph
 from polybasis.experiments import figures, filter_results, large, node_classification, scale
 from polybasis.experiments.filter_learning import Problem, reduced
 from polybasis.files import read_lines
-from polybasis.nn.models.scaled import FILTERS
+from polybasis.nn.models.precomputed import FILTERS
 from polybasis.report.figures import save
 from polybasis.store.graph_folder import GraphFolder
 from polybasis.train.config import Settings

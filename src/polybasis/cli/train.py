@@ -23,9 +23,9 @@ from polybasis.files import write_atomically
 from polybasis.nn.models import MODELS
 from polybasis.store.basis_store import BasisStore, open_store
 from polybasis.train.config import Config, default_config, stored_config
+from polybasis.train.distributed import joined_team
 from polybasis.train.runs import Run, run_splits, summarised
 from polybasis.train.store_training import scaled_config, train_on_store
-from polybasis.train.team import joined_team
 from polybasis.train.tune import Search, search_named
 from polybasis.train.tune import tune as search
 

@@ -7,8 +7,8 @@ from typing import Literal
 
 from torch import Tensor
 
+from polybasis.features import Features, as_features, row_normalize
 from polybasis.graph import Graph
-from polybasis.nn.features import Features, as_features, row_normalised
 
 Metric = Literal["accuracy", "roc-auc"]
 Masks = tuple[Tensor, Tensor, Tensor]
@@ -63,7 +63,7 @@ def make_dataset(
     """A data set from plain tensors: undirected, without self-loops, features sparse where that is faster."""
     graph = Graph.from_edge_index(edge_index, len(y))
     features = as_features(x.float())
-    features = row_normalised(features) if row_normalise else features
+    features = row_normalize(features) if row_normalise else features
     return NodeDataset(name, graph, features, y.long(), metric, fixed_splits or [])
 
 

@@ -13,8 +13,8 @@ import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
 
+from polybasis.features import Features, SparseFeatures, as_features
 from polybasis.graph import Graph
-from polybasis.nn.features import Features, SparseFeatures, as_features
 
 
 @dataclass(frozen=True, eq=False)

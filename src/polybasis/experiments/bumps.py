@@ -13,9 +13,9 @@ from torch.nn.functional import cross_entropy
 
 from polybasis.data.dataset import NodeDataset
 from polybasis.nn import FavardConv, PolyConv
-from polybasis.nn.features import FeatureLinear
 from polybasis.nn.filter_layer import FilterLayer
-from polybasis.train.guarded import GuardedAdam
+from polybasis.nn.linear import FeatureLinear
+from polybasis.train.backtracking_adam import BacktrackingAdam
 
 HIDDEN, K = 64, 10
 LR, LR_RECURRENCE = 0.01, 0.01
@@ -51,7 +51,7 @@ def long_classification(way: str, dataset: NodeDataset, epochs: int) -> Iterator
     chosen = {id(parameter) for parameter in recurrence}
     others = [parameter for parameter in model.parameters() if id(parameter) not in chosen]
     if way == GUARDED:
-        guarded = GuardedAdam([(others, LR), (recurrence, LR_RECURRENCE)])
+        guarded = BacktrackingAdam([(others, LR), (recurrence, LR_RECURRENCE)])
         for _ in range(epochs):
             yield float(guarded.step(model.losses))
         return

@@ -20,7 +20,7 @@ from polybasis.data.images import ImageSignals
 from polybasis.krylov import optimal_basis
 from polybasis.nn.favard_conv import bounded_basis, free_basis
 from polybasis.responses import apply_response
-from polybasis.train.guarded import GuardedAdam
+from polybasis.train.backtracking_adam import BacktrackingAdam
 
 K = 10
 BASES = (
@@ -215,7 +215,7 @@ def learn(learner: Learner, settings: Settings | None = None) -> History:
     ended = torch.zeros(len(learner.problem.samples), dtype=torch.bool)
     epochs = torch.full((len(ended),), settings.epochs)
     curves: list[Tensor] = []
-    guarded = GuardedAdam(groups) if settings.guarded else None
+    guarded = BacktrackingAdam(groups) if settings.guarded else None
     adam = torch.optim.Adam(
         [{"params": parameters, "lr": lr} for parameters, lr in groups], weight_decay=settings.weight_decay
     )

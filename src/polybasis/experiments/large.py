@@ -13,7 +13,7 @@ from pathlib import Path
 from polybasis.data.catalogue import CATALOGUE, missing_files
 from polybasis.experiments.comparison import compared, sections
 from polybasis.files import write_atomically
-from polybasis.nn.models.scaled import FILTERS
+from polybasis.nn.models.precomputed import FILTERS
 from polybasis.store.basis_store import BasisStore
 from polybasis.store.blocks import Report as BlockReport
 from polybasis.store.precompute import precompute

@@ -12,7 +12,7 @@ from typing import Any
 from polybasis.data.catalogue import CATALOGUE
 from polybasis.experiments.markdown import markdown_table
 from polybasis.files import append_line, read_lines, write_atomically
-from polybasis.nn.models.scaled import FILTERS
+from polybasis.nn.models.precomputed import FILTERS
 from polybasis.store.basis_store import open_store
 from polybasis.store.graph_folder import GraphFolder
 from polybasis.store.precompute import precompute

@@ -11,7 +11,7 @@ from torch import Tensor
 from polybasis.graph import Graph
 from polybasis.krylov.kernels import kernels_for
 from polybasis.krylov.signal import checked_degree, checked_signal, finite_peak
-from polybasis.krylov.tridiagonal import gauss_quadrature
+from polybasis.tridiagonal import gauss_quadrature
 
 
 class HasCoordinates(Protocol):

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from polybasis.bases import Favard, PolynomialBasis
+from polybasis.features import Features
 from polybasis.graph import Graph
 from polybasis.krylov import optimal_basis
-from polybasis.nn.features import Features
 from polybasis.nn.filter_layer import FilterLayer
 from polybasis.nn.models.ensemble import Ensemble
 from polybasis.nn.optbasis_conv import OptBasisConv

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import torch
 
+from polybasis.features import Features
 from polybasis.graph import Graph
-from polybasis.nn.features import Features
 from polybasis.nn.interpret import filters_of, spectral_density
 from polybasis.report import figures
 

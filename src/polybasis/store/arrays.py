@@ -63,7 +63,7 @@ def create_array(path: Path, dtype: Any, shape: tuple[int, ...], *, by_column: b
     return array
 
 
-def let_go(array: NDArray[Any]) -> None:
+def drop_pages(array: NDArray[Any]) -> None:
     """Gives back the memory of a mapped file's pages, which the system keeps in its cache while there is room."""
     mapping = getattr(array, "_mmap", None)
     if mapping is not None:

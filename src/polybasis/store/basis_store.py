@@ -27,7 +27,7 @@ from torch import Tensor
 
 from polybasis.bases import PolynomialBasis
 from polybasis.data.dataset import Metric
-from polybasis.store.arrays import crc32, let_go, open_array, pieces, read_about
+from polybasis.store.arrays import crc32, drop_pages, open_array, pieces, read_about
 
 KIND, VERSION = "polybasis store", 2
 
@@ -152,5 +152,5 @@ def checksums(vectors: NDArray[Any], step: int, axis: int = 0) -> list[int]:
     found = []
     for rows in pieces(vectors.shape[axis], step):
         found.append(crc32(vectors[rows] if axis == 0 else vectors[:, rows]))
-        let_go(vectors)
+        drop_pages(vectors)
     return found

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from polybasis import native
 from polybasis.files import append_line, write_atomically
 from polybasis.krylov.rank import basis_ends
-from polybasis.store.arrays import create_array, let_go, open_array, pieces, read_about, zeros
+from polybasis.store.arrays import create_array, drop_pages, open_array, pieces, read_about, zeros
 from polybasis.store.basis_store import KIND, VERSION, checked_rows, checksums
 from polybasis.store.graph_folder import GraphFolder
 
@@ -79,7 +79,7 @@ def make_block(
     # Two vectors and the neighbours: more than the machine has leaves no room to find them in the file cache again.
     direct = 2 * graph.nodes * max(about["blocks"]) * 4 + graph.indices.nbytes > physical_memory()
     operator = native.streamed(graph.indptr, graph.indices, direct=direct)
-    let_go(graph.indptr)  # which it has looked through
+    drop_pages(graph.indptr)  # which it has looked through
     threads = threads or torch.get_num_threads()
     # A name of its own: another machine may be at the same block, where a cluster has given up on it too early.
     name = f"block-{number:04d}.{uuid.uuid4().hex}.npy"
@@ -191,7 +191,7 @@ def _first_vector(
             squares += np.square(piece).sum(0)
             peaks = np.maximum(peaks, np.abs(piece).max(0))
             u[rows] = np.ldexp(piece, -exponents) / _root_degrees(graph, np.arange(rows.start, rows.stop))
-            let_go(graph.x)
+            drop_pages(graph.x)
         _, found = np.frexp(peaks)
         needed = np.where(np.abs(found) > FARTHEST_EXPONENT, found, 0)
         if np.array_equal(needed, exponents):
@@ -207,12 +207,12 @@ def _keep(
     for places in pieces(len(rows), PIECE_NUMBERS // len(scale)):
         nodes = rows[places]
         kept[places] = u[nodes] * scale * _root_degrees(graph, nodes)
-        let_go(kept)
-    let_go(rows)
+        drop_pages(kept)
+    drop_pages(rows)
 
 
 def _root_degrees(graph: GraphFolder, nodes: NDArray[np.int64]) -> NDArray[np.float64]:
     degrees = graph.indptr[nodes + 1] - graph.indptr[nodes]
-    let_go(graph.indptr)
+    drop_pages(graph.indptr)
     roots: NDArray[np.float64] = np.sqrt(np.maximum(degrees, 1), dtype=np.float64)
     return roots[:, None]

@@ -21,10 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polybasis.data.dataset import Metric, NodeDataset
+from polybasis.features import as_dense
 from polybasis.files import write_atomically
 from polybasis.graph import Graph
-from polybasis.nn.features import as_dense
-from polybasis.store.arrays import VectorWriter, create_array, file_crc32, let_go, open_array, pieces, read_about
+from polybasis.store.arrays import VectorWriter, create_array, drop_pages, file_crc32, open_array, pieces, read_about
 
 KIND, VERSION = "polybasis graph", 2
 CHUNK = 1 << 22  # edges that are read at a time
@@ -143,8 +143,8 @@ class GraphFolder:
             upper = columns > row
             above += int(_hash(row[upper], columns[upper]).sum(dtype=np.uint64))
             below += int(_hash(columns[~upper], row[~upper]).sum(dtype=np.uint64))
-            let_go(self.indptr)
-            let_go(self.indices)
+            drop_pages(self.indptr)
+            drop_pages(self.indices)
         if (above - below) % 2**64:
             raise ValueError(f"{self.path / 'indices.npy'} is not symmetric: an edge has one direction only")
 
@@ -291,9 +291,9 @@ def _write_rest(folder: Path, nodes: int, nonzeros: int, data: NodeData) -> None
         target = create_array(folder / "x.npy", dtype, data.x.shape, by_column=True)
         for rows in pieces(nodes):
             target[rows] = data.x[rows]
-            let_go(target)
+            drop_pages(target)
             if isinstance(data.x, np.memmap) and data.x.mode == "r":
-                let_go(data.x)
+                drop_pages(data.x)
         del target
     if data.y is not None:
         if data.y.shape != (nodes,) or not np.issubdtype(data.y.dtype, np.integer):

@@ -20,7 +20,7 @@ from polybasis import native
 from polybasis.cluster import spread
 from polybasis.files import append_line, write_atomically
 from polybasis.krylov.signal import checked_degree
-from polybasis.store.arrays import crc32, create_array, let_go, open_array, pieces, read_about
+from polybasis.store.arrays import crc32, create_array, drop_pages, open_array, pieces, read_about
 from polybasis.store.basis_store import KIND, VERSION, BasisStore, checked_rows, open_store
 from polybasis.store.blocks import Report, TwoVectors, block_numbers, make_block, make_block_of, peak_memory
 from polybasis.store.graph_folder import GraphFolder
@@ -84,7 +84,7 @@ def kept_rows(graph: GraphFolder, keep: Keep) -> NDArray[np.int64]:
     if graph.y is None:
         raise ValueError(f"{graph.path} has no classes: keep all rows, or add y.npy")
     found = [np.flatnonzero(graph.y[rows] >= 0) + rows.start for rows in pieces(graph.nodes)]
-    let_go(graph.y)
+    drop_pages(graph.y)
     return np.concatenate(found) if found else np.zeros(0, dtype=np.int64)
 
 
@@ -198,10 +198,10 @@ def _claim(graph: GraphFolder, folder: Path, plan: Plan, rows: NDArray[np.int64]
     np.save(folder / "rows.npy", rows)
     if graph.y is not None:
         np.save(folder / "y.npy", graph.y[rows])
-        let_go(graph.y)
+        drop_pages(graph.y)
     if graph.splits is not None:
         np.save(folder / "splits.npy", graph.splits[:, rows])
-        let_go(graph.splits)
+        drop_pages(graph.splits)
     write_atomically(place, json.dumps(about, indent=1).encode())
     return about
 
@@ -229,9 +229,9 @@ def _join(folder: Path, about: dict[str, Any]) -> None:
                     raise ValueError(f"{place} is damaged: its checksum is another; remove it and run precompute again")
                 vectors[here, :, first : first + widths[number]] = part.transpose(1, 0, 2)
                 first += widths[number]
-                let_go(block)
+                drop_pages(block)
             checks.append(crc32(vectors[here]))
-            let_go(vectors)
+            drop_pages(vectors)
         vectors.flush()
         del vectors, blocks
         target.replace(folder / "vectors.npy")

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polybasis.data.catalogue import CATALOGUE, data_root, load
-from polybasis.store.arrays import let_go
+from polybasis.store.arrays import drop_pages
 from polybasis.store.graph_folder import CHUNK, Edges, GraphFolder, NodeData, build_graph_folder, write_dataset
 
 
@@ -67,7 +67,7 @@ def _from_npy(path: Path) -> Iterator[Edges]:
     pairs = array if array.shape[1] == 2 else array.T
     for first in range(0, len(pairs), CHUNK):
         yield np.array(pairs[first : first + CHUNK])
-        let_go(array)
+        drop_pages(array)
 
 
 class NpzArray:

@@ -10,12 +10,12 @@ from typing import Any, Literal, get_args
 
 import torch
 
-from polybasis.nn.features import Features, binary, row_normalised
+from polybasis.features import Features, binarize, row_normalize
 from polybasis.nn.models import Model, model_class
 from polybasis.nn.models.ensemble import Ensemble
-from polybasis.nn.models.labelled import LabelledModel
+from polybasis.nn.models.label_reuse import LabelReuse
 from polybasis.nn.models.model import Role, RoledModule
-from polybasis.nn.models.scaled import ScaledGNN, scaled_hyperparameters
+from polybasis.nn.models.precomputed import PrecomputedGNN, scaled_hyperparameters
 
 StopOn = Literal["score", "loss", "epochs"]
 Settings = Literal["published", "tuned"]
@@ -108,15 +108,15 @@ class Config:
             return Ensemble(alone.make_model(features, classes, nodes) for _ in range(self.members))
         inputs = features if self.labels is None else features + classes
         model = model_class(self.model)(inputs, self.hidden, classes, num_nodes=nodes, **self.arguments)
-        return model if self.labels is None else LabelledModel(model, self.labels, nodes)
+        return model if self.labels is None else LabelReuse(model, self.labels, nodes)
 
-    def make_scaled_model(self, channels: int, classes: int) -> ScaledGNN:
+    def make_scaled_model(self, channels: int, classes: int) -> PrecomputedGNN:
         """A fresh scaled-up model for this many channels and classes."""
-        return ScaledGNN(self.model, channels, self.hidden, classes, **self.arguments)
+        return PrecomputedGNN(self.model, channels, self.hidden, classes, **self.arguments)
 
     def prepared(self, x: Features) -> Features:
         """The features that the model is trained on and predicts from."""
-        return x if self.normalise is None else {"rows": row_normalised, "binary": binary}[self.normalise](x)
+        return x if self.normalise is None else {"rows": row_normalize, "binary": binarize}[self.normalise](x)
 
     def make_optimizer(self, model: RoledModule) -> torch.optim.Adam:
         """Adam with a group for each role."""
@@ -189,5 +189,5 @@ def stored_config(model: str, dataset: str, settings: Settings = "published") ->
         model, dataset: their names.
         settings: ``published`` by the method's authors, or ``tuned`` here on validation data.
     """
-    file = resources.files("polybasis.settings").joinpath(settings, model, f"{dataset}.toml")
+    file = resources.files("polybasis.presets").joinpath(settings, model, f"{dataset}.toml")
     return Config.from_dict(tomllib.loads(file.read_text()), str(file)) if file.is_file() else None

@@ -14,10 +14,10 @@ from torch.nn.functional import cross_entropy
 
 from polybasis.data.dataset import NodeDataset
 from polybasis.data.splits import Split
-from polybasis.nn.features import SparseFeatures
+from polybasis.features import SparseFeatures
 from polybasis.nn.models import Model
 from polybasis.nn.models.ensemble import Ensemble
-from polybasis.nn.models.labelled import LabelledModel
+from polybasis.nn.models.label_reuse import LabelReuse
 from polybasis.train.checkpoint import refuse_strangers
 from polybasis.train.config import Config
 from polybasis.train.fitting import Fit, Progress, Report, Task, fit_task
@@ -41,7 +41,7 @@ class GraphTask(Task[Model]):
             raise ValueError("members are trained one by one, by fit")
         nodes = self.dataset.graph.num_nodes
         model = config.make_model(self.dataset.num_features, self.dataset.num_classes, nodes)
-        if isinstance(model, LabelledModel):
+        if isinstance(model, LabelReuse):
             model.tell(self.split.train, self.dataset.y)
         return model
 

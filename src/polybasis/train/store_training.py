@@ -21,14 +21,14 @@ from polybasis.data.catalogue import CATALOGUE
 from polybasis.data.dataset import Masks
 from polybasis.data.splits import Split, make_split
 from polybasis.files import append_line, write_atomically
-from polybasis.nn.models.scaled import ScaledGNN
+from polybasis.nn.models.precomputed import PrecomputedGNN
 from polybasis.store.basis_store import BasisStore
 from polybasis.store.batches import Batches
 from polybasis.train.config import Config, stored_config
+from polybasis.train.distributed import ProcessGroup, own_device
 from polybasis.train.fitting import Report, Task, fit_task
 from polybasis.train.metrics import score
 from polybasis.train.runs import Result, read_results
-from polybasis.train.team import Team, own_device
 
 
 def default_scaled_config(model: str) -> Config:
@@ -73,10 +73,10 @@ class StoredLabels:
         return int(self.y.max()) + 1
 
 
-class StoreTask(Task[ScaledGNN]):
+class StoreTask(Task[PrecomputedGNN]):
     """Rows of a store, a batch at a time."""
 
-    def __init__(self, store: BasisStore, labels: StoredLabels, split: Split, batch: int, team: Team) -> None:
+    def __init__(self, store: BasisStore, labels: StoredLabels, split: Split, batch: int, team: ProcessGroup) -> None:
         for name, nodes in zip(("training", "validation"), split, strict=False):
             if len(nodes) == 0:
                 raise ValueError(f"{store.path} has no {name} rows in this split; keep more rows")
@@ -84,13 +84,13 @@ class StoreTask(Task[ScaledGNN]):
         self.batch, self.team, self.writes = batch, team, team.rank == 0
         self.device, self.batches = own_device(), Batches(store)
 
-    def make_model(self, config: Config) -> ScaledGNN:
+    def make_model(self, config: Config) -> PrecomputedGNN:
         model = config.make_scaled_model(self.store.channels, self.labels.classes)
         model.set_basis(self.store.gamma, self.store.sqrt_beta)
         model.start_at_basis()
         return model.to(self.device)
 
-    def epoch(self, model: ScaledGNN, optimizer: torch.optim.Optimizer) -> float:
+    def epoch(self, model: PrecomputedGNN, optimizer: torch.optim.Optimizer) -> float:
         model.train()
         order = self.split.train[self.team.as_first(torch.randperm(len(self.split.train)))].numpy()
         whole = [np.sort(order[first : first + self.batch]) for first in range(0, len(order), self.batch)]
@@ -110,7 +110,7 @@ class StoreTask(Task[ScaledGNN]):
         return float(total) / len(order)
 
     @torch.no_grad()
-    def scores(self, model: ScaledGNN, rows: NDArray[np.int64]) -> Tensor:
+    def scores(self, model: PrecomputedGNN, rows: NDArray[np.int64]) -> Tensor:
         """Scores of some rows, (rows, classes); each process computes its batches, all of them have all."""
         model.eval()
         result = torch.zeros(len(rows), self.labels.classes, device=self.device)
@@ -121,12 +121,12 @@ class StoreTask(Task[ScaledGNN]):
         self.team.add_up([result])
         return result.cpu()
 
-    def score(self, model: ScaledGNN, rows: Tensor) -> tuple[float, float]:
+    def score(self, model: PrecomputedGNN, rows: Tensor) -> tuple[float, float]:
         """Score and loss on some rows."""
         scores, y = self.scores(model, rows.numpy()), self.labels.y[rows]
         return score(self.store.metric, scores, y), float(cross_entropy(scores, y))
 
-    def validate(self, model: ScaledGNN) -> tuple[float, float]:
+    def validate(self, model: PrecomputedGNN) -> tuple[float, float]:
         return self.score(model, self.split.val)
 
     def agree(self, epoch: int) -> None:
@@ -147,7 +147,7 @@ def train_on_store(
     splits: int,
     results: Path,
     seed: int = 0,
-    team: Team | None = None,
+    team: ProcessGroup | None = None,
     out: Path | None = None,
     report: Report | None = None,
     finished: Callable[[Result], None] | None = None,
@@ -171,7 +171,7 @@ def train_on_store(
     if config.arguments.get("K", 0) > store.K:
         raise ValueError(f"K is {config.arguments['K']}; the basis in {store.path} has degree {store.K}")
     config = replace(config, arguments={"K": store.K, **config.arguments})
-    team = team or Team()
+    team = team or ProcessGroup()
     labels = StoredLabels.of(store)
     usual = CATALOGUE[store.name].protocol if store.name in CATALOGUE else "fixed" if labels.fixed_splits else "linkx"
     protocol = protocol or usual
@@ -217,7 +217,9 @@ def train_on_store(
     return found
 
 
-def _save(out: Path, config: Config, model: ScaledGNN, rows: NDArray[np.int64], classes: NDArray[np.int64]) -> None:
+def _save(
+    out: Path, config: Config, model: PrecomputedGNN, rows: NDArray[np.int64], classes: NDArray[np.int64]
+) -> None:
     weights = {name: value.detach().cpu().contiguous() for name, value in model.state_dict().items()}
     write_atomically(out / "model.safetensors", save(weights))
     write_atomically(out / "config.toml", config.to_toml().encode())

@@ -12,7 +12,7 @@ from polybasis.nn.models.mixhop import MixHop
 from polybasis.nn.models.mlp import MLP
 from polybasis.nn.models.model import Model
 from polybasis.nn.models.optbasisgnn import OptBasisGNN
-from polybasis.nn.models.propagated import GBP, NDLS, SIGN
+from polybasis.nn.models.precomputed_features import GBP, NDLS, SIGN
 
 MODELS: dict[str, type[Model]] = {
     "mlp": MLP,

@@ -5,10 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from polybasis.features import Features
 from polybasis.graph import Graph
-from polybasis.nn import features
-from polybasis.nn.dropout import dropout
-from polybasis.nn.features import FeatureLinear, Features
+from polybasis.nn.linear import FeatureLinear, dropout
 from polybasis.nn.models.model import Model
 
 
@@ -43,7 +42,7 @@ class ARMALayer(torch.nn.Module):
             if t > 0:
                 parts = hidden.view(-1, self.stacks, self.out_channels)
                 hidden = torch.einsum("nsi,sio->nso", parts, self.weights[t - 1]).flatten(1)
-            hidden = graph @ hidden + root(features.dropout(x, self.drop, self.training))
+            hidden = graph @ hidden + root(dropout(x, self.drop, self.training))
             hidden = hidden.relu() if self.act else hidden
         return hidden.view(-1, self.stacks, self.out_channels).mean(dim=1)
 
@@ -75,6 +74,6 @@ class ARMA(Model):
         self.dropout = dropout
 
     def forward(self, x: Features, graph: Graph) -> Tensor:
-        hidden: Tensor = self.first(features.dropout(x, self.dropout, self.training), graph).relu()
+        hidden: Tensor = self.first(dropout(x, self.dropout, self.training), graph).relu()
         logits: Tensor = self.last(dropout(hidden, self.dropout, self.training), graph)
         return logits

@@ -5,10 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from polybasis.features import Features
 from polybasis.graph import Graph
-from polybasis.nn import features
-from polybasis.nn.dropout import dropout
-from polybasis.nn.features import FeatureLinear, Features
+from polybasis.nn.linear import FeatureLinear, dropout
 from polybasis.nn.models.model import Model
 
 
@@ -59,6 +58,6 @@ class ChebNet(Model):
         self.dropout = dropout
 
     def forward(self, x: Features, graph: Graph) -> Tensor:
-        hidden: Tensor = self.first(features.dropout(x, self.dropout, self.training), graph).relu()
+        hidden: Tensor = self.first(dropout(x, self.dropout, self.training), graph).relu()
         logits: Tensor = self.last(dropout(hidden, self.dropout, self.training), graph)
         return logits

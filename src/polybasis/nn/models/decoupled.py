@@ -6,10 +6,9 @@ import torch
 from torch import Tensor
 
 from polybasis.bases import PolynomialBasis, named_basis
+from polybasis.features import Features
 from polybasis.graph import Graph
-from polybasis.nn import features
-from polybasis.nn.dropout import dropout
-from polybasis.nn.features import FeatureLinear, Features
+from polybasis.nn.linear import FeatureLinear, dropout
 from polybasis.nn.models.model import Model, Role
 from polybasis.nn.poly_conv import PolyConv
 
@@ -81,7 +80,7 @@ class DecoupledGNN(Model):
         return {"conv.alpha": "coefficients"}
 
     def forward(self, x: Features, graph: Graph) -> Tensor:
-        hidden = self.first(features.dropout(x, self.dropout, self.training)).relu()
+        hidden = self.first(dropout(x, self.dropout, self.training)).relu()
         scores = self.last(dropout(hidden, self.dropout, self.training))
         scores = dropout(scores, self.filter_dropout, self.training)
         filtered: Tensor = self.conv(scores, graph.with_self_loops() if self.self_loops else graph)

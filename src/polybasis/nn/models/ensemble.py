@@ -8,8 +8,8 @@ from math import log
 import torch
 from torch import Tensor
 
+from polybasis.features import Features
 from polybasis.graph import Graph
-from polybasis.nn.features import Features
 from polybasis.nn.models.model import Model
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from polybasis.nn.favard_conv import FavardConv, RecurrenceKind
-from polybasis.nn.models.filtered import FilteredMLP
+from polybasis.nn.models.linear_filter_linear import LinearFilterLinear
 
 
-class FavardGNN(FilteredMLP):
+class FavardGNN(LinearFilterLinear):
     """A filter in a learned orthonormal basis between two linear layers (Guo and Wei, 2023).
 
     Args:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from polybasis.features import Features
 from polybasis.graph import Graph
-from polybasis.nn import features
-from polybasis.nn.dropout import dropout
-from polybasis.nn.features import FeatureLinear, Features
+from polybasis.nn.linear import FeatureLinear, dropout
 from polybasis.nn.models.model import Model
 
 
@@ -45,5 +44,5 @@ class GCN(Model):
         self.dropout = dropout
 
     def forward(self, x: Features, graph: Graph) -> Tensor:
-        hidden = self.first.propagate(features.dropout(x, self.dropout, self.training), graph).relu()
+        hidden = self.first.propagate(dropout(x, self.dropout, self.training), graph).relu()
         return self.last.propagate(dropout(hidden, self.dropout, self.training), graph)

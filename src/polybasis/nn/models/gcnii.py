@@ -6,10 +6,9 @@ import torch
 from torch import Tensor
 from torch_geometric.nn import GCN2Conv
 
+from polybasis.features import Features
 from polybasis.graph import Graph
-from polybasis.nn import features
-from polybasis.nn.dropout import dropout
-from polybasis.nn.features import FeatureLinear, Features
+from polybasis.nn.linear import FeatureLinear, dropout
 from polybasis.nn.models.model import Model
 
 
@@ -47,7 +46,7 @@ class GCNII(Model):
 
     def forward(self, x: Features, graph: Graph) -> Tensor:
         matrix = graph.with_self_loops().matrix(torch.float32)
-        start = hidden = self.first(features.dropout(x, self.dropout, self.training)).relu()
+        start = hidden = self.first(dropout(x, self.dropout, self.training)).relu()
         for conv in self.convs:
             hidden = conv(dropout(hidden, self.dropout, self.training), start, matrix).relu()
         return self.last(dropout(hidden, self.dropout, self.training))

@@ -8,10 +8,9 @@ import torch
 from torch import Tensor
 
 from polybasis.bases import Jacobi
+from polybasis.features import Features
 from polybasis.graph import Graph
-from polybasis.nn import features
-from polybasis.nn.dropout import dropout
-from polybasis.nn.features import FeatureLinear, Features
+from polybasis.nn.linear import FeatureLinear, dropout
 from polybasis.nn.models.model import Model, Role
 from polybasis.nn.poly_conv import PolyConv
 
@@ -85,7 +84,7 @@ class JacobiConv(Model):
         return {"conv.alpha": "coefficients", "conv.eta": "recurrence"}
 
     def forward(self, x: Features, graph: Graph) -> Tensor:
-        scores = self.lin(features.dropout(x, self.dropout, self.training))
+        scores = self.lin(dropout(x, self.dropout, self.training))
         filtered: Tensor = self.conv(dropout(scores, self.filter_dropout, self.training), graph)
         return filtered
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import torch_geometric.nn as pyg
 from torch import Tensor
 
+from polybasis.features import Features, SparseFeatures, as_dense
 from polybasis.graph import Graph
-from polybasis.nn.features import FeatureLinear, Features, SparseFeatures, as_dense
+from polybasis.nn.linear import FeatureLinear
 from polybasis.nn.models.model import Model
 
 

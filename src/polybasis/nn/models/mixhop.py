@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 from torch_geometric.nn import MixHopConv
 
+from polybasis.features import Features, as_dense
 from polybasis.graph import Graph
-from polybasis.nn.dropout import dropout
-from polybasis.nn.features import FeatureLinear, Features, as_dense
+from polybasis.nn.linear import FeatureLinear, dropout
 from polybasis.nn.models.model import Model
 
 

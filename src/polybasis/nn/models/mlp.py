@@ -7,10 +7,9 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
+from polybasis.features import Features
 from polybasis.graph import Graph
-from polybasis.nn import features
-from polybasis.nn.dropout import dropout
-from polybasis.nn.features import FeatureLinear, Features
+from polybasis.nn.linear import FeatureLinear, dropout
 from polybasis.nn.models.model import Model
 
 
@@ -38,7 +37,7 @@ class MLP(Model):
         self.dropout = dropout
 
     def forward(self, x: Features, graph: Graph) -> Tensor:
-        hidden: Tensor = self.lins[0](features.dropout(x, self.dropout, self.training))
+        hidden: Tensor = self.lins[0](dropout(x, self.dropout, self.training))
         for lin in self.lins[1:]:
             hidden = lin(dropout(hidden.relu(), self.dropout, self.training))
         return hidden

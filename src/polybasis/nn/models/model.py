@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.nn import Parameter
 from torch.nn.functional import cross_entropy
 
+from polybasis.features import Features
 from polybasis.graph import Graph
-from polybasis.nn.features import Features
 
 Role = Literal["linear", "coefficients", "recurrence"]
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from polybasis.nn.models.filtered import FilteredMLP
+from polybasis.nn.models.linear_filter_linear import LinearFilterLinear
 from polybasis.nn.optbasis_conv import OptBasisConv
 
 
-class OptBasisGNN(FilteredMLP):
+class OptBasisGNN(LinearFilterLinear):
     """A filter in the optimal basis between two linear layers (Guo and Wei, 2023).
 
     Args:

@@ -15,7 +15,7 @@ ALIGNED = 256  # rows a share begins at a multiple of, for dropout's sake
 
 
 @dataclass(frozen=True)
-class Team:
+class ProcessGroup:
     """The processes of a training; one alone unless torchrun has started more.
 
     Attributes:
@@ -54,17 +54,17 @@ class Team:
 
 
 @contextmanager
-def joined_team() -> Iterator[Team]:
+def joined_team() -> Iterator[ProcessGroup]:
     """The processes that torchrun has started, connected while they work; this one alone without it.
 
     They disconnect when the work is done, since a process that exits while it is still connected may be aborted.
     After an error they do not: the others may be waiting for a sum that never comes, and torchrun ends them.
     """
     if not dist.is_available() or not dist.is_torchelastic_launched():
-        yield Team()
+        yield ProcessGroup()
         return
     dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
-    yield Team(dist.get_rank(), dist.get_world_size())
+    yield ProcessGroup(dist.get_rank(), dist.get_world_size())
     dist.destroy_process_group()
 
 

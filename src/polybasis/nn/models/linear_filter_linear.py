@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from polybasis.features import Features
 from polybasis.graph import Graph
-from polybasis.nn import features
-from polybasis.nn.dropout import dropout
-from polybasis.nn.features import FeatureLinear, Features
 from polybasis.nn.filter_layer import FilterLayer
+from polybasis.nn.linear import FeatureLinear, dropout
 from polybasis.nn.models.model import Model, Role
 
 
-class FilteredMLP(Model):
+class LinearFilterLinear(Model):
     r"""The architecture of FavardGNN and OptBasisGNN:
 
     .. math:: X_0 = \mathrm{drop}_2(\mathrm{ReLU}(\mathrm{drop}(X) W_0 + b_0)), \qquad
@@ -46,7 +45,7 @@ class FilteredMLP(Model):
         return {"conv.alpha": "coefficients", **recurrence}
 
     def forward(self, x: Features, graph: Graph) -> Tensor:
-        signal = self.first(features.dropout(x, self.dropout, self.training)).relu()
+        signal = self.first(dropout(x, self.dropout, self.training)).relu()
         signal = dropout(signal, self.dropout2, self.training)
         return self.last(dropout(self.conv(signal, graph), self.dropout, self.training))
 

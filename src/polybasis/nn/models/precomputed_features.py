@@ -7,9 +7,9 @@ from abc import abstractmethod
 import torch
 from torch import Tensor
 
+from polybasis.features import Features, as_dense
 from polybasis.graph import Graph
-from polybasis.nn.dropout import dropout
-from polybasis.nn.features import FeatureLinear, Features, as_dense
+from polybasis.nn.linear import FeatureLinear, dropout
 from polybasis.nn.models.mlp import MLP
 from polybasis.nn.models.model import Model
 

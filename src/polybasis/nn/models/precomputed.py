@@ -18,15 +18,15 @@ from torch.autograd.function import once_differentiable
 
 from polybasis.bases import Jacobi, Monomial, named_basis
 from polybasis.krylov.signal import checked_degree
-from polybasis.nn.dropout import dropout
 from polybasis.nn.favard_conv import FavardConv, RecurrenceKind
 from polybasis.nn.filter_layer import FilterLayer
+from polybasis.nn.linear import dropout
 from polybasis.nn.models.decoupled import SharedFilter, pagerank
 from polybasis.nn.models.jacobiconv import first_factor
 from polybasis.nn.models.model import Role, RoledModule
 from polybasis.nn.optbasis_conv import OptBasisConv
 
-Start = Literal["optimal", "chebyshev"]  # where a learned recurrence starts: see ScaledGNN.start_at_basis
+Start = Literal["optimal", "chebyshev"]  # where a learned recurrence starts: see PrecomputedGNN.start_at_basis
 
 
 def _optbasis(channels: int, K: int) -> FilterLayer:
@@ -78,12 +78,12 @@ def scaled_hyperparameters(model: str) -> dict[str, Any]:
     if model not in FILTERS:
         raise ValueError(f"there is no scaled-up model {model!r}; expected one of {', '.join(FILTERS)}")
     own = inspect.signature(FILTERS[model]).parameters
-    common = inspect.signature(ScaledGNN.__init__).parameters
+    common = inspect.signature(PrecomputedGNN.__init__).parameters
     names = {name: common[name].default for name in ("K", "layers", "dropout")}
     return names | {name: own[name].default for name in own if name not in ("channels", "K")}
 
 
-class ScaledGNN(RoledModule):
+class PrecomputedGNN(RoledModule):
     """A filter on a stored basis, then an MLP.
 
     Args:
@@ -164,7 +164,7 @@ class ScaledGNN(RoledModule):
 
     def __repr__(self) -> str:
         widths = ", ".join(str(lin.in_features) for lin in self.lins)
-        return f"ScaledGNN({self.model!r}, {widths}, {self.lins[-1].out_features}, K={self.K})"
+        return f"PrecomputedGNN({self.model!r}, {widths}, {self.lins[-1].out_features}, K={self.K})"
 
 
 def filtered(vectors: Tensor, coordinates: Tensor) -> Tensor:

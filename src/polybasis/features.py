@@ -1,27 +1,26 @@
-"""Node features, dense or sparse, and the first layer on them.
+"""Node features, dense or sparse, and the transforms applied to them before training.
 
-Bags of words have thousands of columns and few nonzeros. Kept sparse, the first linear layer and the dropout before it
-cost what the nonzeros cost. Dropout of a zero is a zero, so dropping nonzeros is the same operation.
+Bags of words have thousands of columns and few nonzeros. Kept sparse, the first linear layer and its dropout cost time
+proportional to the nonzeros.
 """
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from polybasis import native
-from polybasis.nn.dropout import dropout as drop
 
-DENSEST = 0.2  # share of nonzeros up to which sparse is faster
+MAX_DENSITY = 0.2  # fraction of nonzeros up to which sparse products are faster
+FeatureTransform = Literal["row-normalize", "binarize"]
 
 
 class _Pattern:
-    """Where the nonzeros of a sparse matrix are, row by row."""
+    """The sparsity pattern of a matrix in compressed rows."""
 
     def __init__(self, indptr: Any, indices: Any, shape: tuple[int, int]) -> None:
         self.indptr, self.indices = (torch.from_numpy(part.astype(np.int32)) for part in (indptr, indices))
@@ -29,7 +28,7 @@ class _Pattern:
         self._native = native.pattern(self.indptr, self.indices, shape[1])
 
     def product(self, values: Tensor, x: Tensor) -> Tensor:
-        """The product of the matrix with these values and x."""
+        """The product of the matrix that has these values with x."""
         if self._native is None or x.dtype != values.dtype:
             return self.matrix(values).to(x.dtype) @ x
         y = torch.empty(self.shape[0], x.shape[1], dtype=values.dtype)
@@ -37,7 +36,7 @@ class _Pattern:
         return y
 
     def matrix(self, values: Tensor) -> Tensor:
-        """As a torch sparse CSR tensor."""
+        """The matrix as a torch sparse CSR tensor."""
         return torch.sparse_csr_tensor(self.indptr, self.indices, values, self.shape, check_invariants=False)
 
     def __getstate__(self) -> tuple[Any, ...]:
@@ -48,11 +47,14 @@ class _Pattern:
 
 
 class SparseFeatures:
-    """An N x F matrix in compressed rows, with the pattern of its transpose.
+    """A sparse feature matrix in compressed rows, with the pattern of its transpose.
+
+    Args:
+        matrix: anything SciPy's ``csr_array`` takes, shape (N, F).
 
     Attributes:
         shape: (N, F).
-        values: the nonzeros, row by row; not to be changed in place.
+        values: the nonzeros in row order; do not modify in place.
     """
 
     def __init__(self, matrix: Any) -> None:
@@ -63,40 +65,40 @@ class SparseFeatures:
         self.values = torch.from_numpy(csr.data)
         self._rows = _Pattern(csr.indptr, csr.indices, self.shape)
         self._columns = _Pattern(order.indptr, order.indices, self.shape[::-1])
-        self._by_column = torch.from_numpy(order.data)  # places in `values`, column by column
-        self._in_columns: Tensor | None = None  # the values in that order, once they were needed
+        self._column_order = torch.from_numpy(order.data)  # indices into `values` in column order
+        self._column_values: Tensor | None = None  # the values in column order, once they have been needed
 
     def with_values(self, values: Tensor) -> SparseFeatures:
-        """The same pattern with other numbers."""
+        """A matrix with the same pattern and other values."""
         other = object.__new__(SparseFeatures)
-        other.__dict__.update(self.__dict__, values=values, _in_columns=None)
+        other.__dict__.update(self.__dict__, values=values, _column_values=None)
         return other
 
     def row_lengths(self) -> Tensor:
-        """Nonzeros of each row."""
+        """Number of nonzeros in each row, (N,)."""
         return self._rows.indptr.diff()
 
     def __matmul__(self, weight: Tensor) -> Tensor:
-        """X W, outside autograd."""
+        """X W without autograd."""
         return self._rows.product(self.values, weight)
 
     def transposed_product(self, y: Tensor) -> Tensor:
-        """The transpose of X times y, outside autograd."""
-        if self._in_columns is None:
-            self._in_columns = self.values[self._by_column]
-        return self._columns.product(self._in_columns, y)
+        """The transpose of X times y, without autograd."""
+        if self._column_values is None:
+            self._column_values = self.values[self._column_order]
+        return self._columns.product(self._column_values, y)
 
     def to_dense(self) -> Tensor:
-        """As an ordinary tensor."""
+        """The matrix as a dense tensor."""
         return self._rows.matrix(self.values).to_dense()
 
     def to_scipy(self) -> Any:
-        """As SciPy's sparse array, with the same memory."""
+        """The matrix as a SciPy sparse array that shares its memory."""
         indices, indptr = self._rows.indices.numpy(), self._rows.indptr.numpy()
         return sp.csr_array((self.values.numpy(), indices, indptr), shape=self.shape)
 
     def __getitem__(self, rows: Tensor) -> SparseFeatures:
-        """Some of the rows."""
+        """The given rows."""
         return SparseFeatures(self.to_scipy()[rows.numpy()])
 
     def __len__(self) -> int:
@@ -110,67 +112,40 @@ Features = Tensor | SparseFeatures
 
 
 def as_features(x: Tensor) -> Features:
-    """Sparse where that is faster."""
+    """``x`` as :class:`SparseFeatures` if it is wide and sparse enough for that to be faster, else unchanged."""
     nonzeros = int(torch.count_nonzero(x))
-    if x.numel() == 0 or nonzeros > DENSEST * x.numel() or x.shape[1] < 64:
+    if x.numel() == 0 or nonzeros > MAX_DENSITY * x.numel() or x.shape[1] < 64:
         return x
     return SparseFeatures(sp.csr_array(x.numpy()))
 
 
 def as_dense(x: Features) -> Tensor:
-    """Dense, for the models that cannot do otherwise."""
+    """``x`` as a dense tensor."""
     return x.to_dense() if isinstance(x, SparseFeatures) else x
 
 
-def row_normalised(x: Features) -> Features:
-    """Every node's features divided by their sum, where that is above 1."""
+def transform_features(x: Features, transform: FeatureTransform | None) -> Features:
+    """Applies a feature transform; None leaves the features unchanged."""
+    if transform is None:
+        return x
+    return row_normalize(x) if transform == "row-normalize" else binarize(x)
+
+
+def row_normalize(x: Features) -> Features:
+    """Divides each row by its sum where the sum exceeds 1."""
     if not isinstance(x, SparseFeatures):
         return x / x.sum(dim=1, keepdim=True).clamp(min=1)
     sums = (x @ torch.ones(x.shape[1], 1))[:, 0].clamp(min=1)
     return x.with_values(x.values / sums.repeat_interleave(x.row_lengths()))
 
 
-def binary(x: Features) -> Features:
-    """Every feature that a node has, whatever its size, as 1."""
+def binarize(x: Features) -> Features:
+    """Replaces every nonzero by 1."""
     return x.with_values((x.values != 0).float()) if isinstance(x, SparseFeatures) else (x != 0).float()
 
 
-def beside(x: Features, more: Tensor) -> Features:
-    """The columns of both, sparse if the first are."""
+def hstack(x: Features, more: Tensor) -> Features:
+    """The columns of ``x`` followed by those of ``more``; sparse if ``x`` is."""
     if not isinstance(x, SparseFeatures):
         return torch.cat([x, more], dim=1)
     return SparseFeatures(sp.hstack([x.to_scipy(), sp.csr_array(more.numpy())]))
-
-
-def dropout(x: Features, p: float, training: bool) -> Features:
-    """Dropout of features: each entry becomes 0 with probability p, the others are divided by 1 - p."""
-    if isinstance(x, SparseFeatures):
-        return x.with_values(drop(x.values, p, training)) if training and p > 0 else x
-    return drop(x, p, training)
-
-
-class FeatureLinear(torch.nn.Linear):
-    """A linear layer that takes dense and sparse features."""
-
-    def __call__(self, input: Features) -> Tensor:
-        return cast(Tensor, super().__call__(input))
-
-    def forward(self, input: Features) -> Tensor:
-        if isinstance(input, SparseFeatures):
-            product = cast(Tensor, _SparseProduct.apply(self.weight.t(), input))  # type: ignore[no-untyped-call]
-            return product if self.bias is None else product + self.bias
-        return super().forward(input)
-
-
-class _SparseProduct(torch.autograd.Function):
-    """X W for sparse X; the gradient to W is a product with the transpose, whose pattern is known."""
-
-    @staticmethod
-    def forward(ctx: Any, weight: Tensor, x: SparseFeatures) -> Tensor:
-        ctx.x = x
-        return x @ weight.contiguous()
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, y_bar: Tensor) -> tuple[Tensor, None]:
-        return ctx.x.transposed_product(y_bar.contiguous()), None

@@ -10,7 +10,7 @@ from torch import Tensor
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
 
 
-class GuardedAdam:
+class BacktrackingAdam:
     """Adam that takes a step back where the loss rose.
 
     With a constant step size Adam keeps jumping out of a minimum it has found, in any basis. Here a step after which
@@ -27,7 +27,7 @@ class GuardedAdam:
 
     >>> import torch
     >>> x = torch.nn.Parameter(torch.tensor([3.0, -1.0]))
-    >>> adam = GuardedAdam([([x], 0.5)])
+    >>> adam = BacktrackingAdam([([x], 0.5)])
     >>> for _ in range(200):
     ...     losses = adam.step(lambda: x**2)  # two problems
     >>> bool((losses < 1e-4).all())

@@ -8,12 +8,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
+from polybasis.features import Features, SparseFeatures, hstack
 from polybasis.graph import Graph
-from polybasis.nn.features import Features, SparseFeatures, beside
 from polybasis.nn.models.model import Model, Role
 
 
-class LabelledModel(Model):
+class LabelReuse(Model):
     r"""A model with one more feature for each class: 1 for a training node of that class, 0 for all other nodes.
 
     In evaluation every training node's class is shown, so that scores of training nodes say nothing. In training a node
@@ -72,7 +72,7 @@ class LabelledModel(Model):
     def _with_known(self, x: Features) -> Features:
         if self._labelled is not None and self._labelled[0] is x:
             return self._labelled[1]
-        labelled = beside(x, one_hot(self.known + 1, self.out_channels + 1)[:, 1:].float())
+        labelled = hstack(x, one_hot(self.known + 1, self.out_channels + 1)[:, 1:].float())
         if isinstance(x, SparseFeatures):  # whose values do not change
             self._labelled = x, labelled
         return labelled
@@ -94,4 +94,4 @@ class LabelledModel(Model):
         return labelled.with_values(values)
 
     def __repr__(self) -> str:
-        return f"LabelledModel({self.model!r}, {self.share})"
+        return f"LabelReuse({self.model!r}, {self.share})"

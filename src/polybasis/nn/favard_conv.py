@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 import torch
 from torch import Tensor
@@ -10,7 +10,7 @@ from torch import Tensor
 from polybasis.bases import Favard, PolynomialBasis
 from polybasis.graph import Graph
 from polybasis.krylov import recurrence_filter
-from polybasis.nn.filter_layer import FilterLayer
+from polybasis.nn.filter_layer import FilterLayer, Role
 
 SMALLEST_SQRT_BETA = 0.01  # as in the paper's pseudo-code
 SMALLEST_MOMENT = 1e-3
@@ -57,6 +57,13 @@ class FavardConv(FilterLayer):
     >>> pb.nn.FavardConv(64, K=10)
     FavardConv(64, K=10)
     """
+
+    roles: ClassVar[dict[str, Role]] = {
+        "alpha": "coefficients",
+        "gamma": "recurrence",
+        "sqrt_beta": "recurrence",
+        "moments": "recurrence",
+    }
 
     def __init__(self, channels: int, K: int, cached: bool = False, recurrence: RecurrenceKind = "free") -> None:
         super().__init__(channels, K, cached)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -10,6 +11,8 @@ from torch import Tensor
 from polybasis.bases import PolynomialBasis
 from polybasis.graph import Graph
 from polybasis.krylov.signal import checked_degree
+
+Role = Literal["linear", "coefficients", "recurrence"]
 
 
 class FilterLayer(torch.nn.Module, ABC):
@@ -19,7 +22,12 @@ class FilterLayer(torch.nn.Module, ABC):
         channels: number of channels, of the signal and of the result.
         K: the degree of the polynomials; a channel has K+1 coefficients.
         cached: build the graph from the first ``edge_index`` and use it from then on, whatever comes later.
+
+    Attributes:
+        roles: the role of each of the layer's own parameters, by name; an optimiser may treat roles differently.
     """
+
+    roles: ClassVar[dict[str, Role]] = {"alpha": "coefficients"}
 
     def __init__(self, channels: int, K: int, cached: bool = False) -> None:
         super().__init__()

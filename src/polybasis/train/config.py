@@ -11,10 +11,11 @@ from typing import Any, Literal, get_args
 import torch
 
 from polybasis.features import Features, binarize, row_normalize
+from polybasis.nn.filter_layer import Role
 from polybasis.nn.models import Model, model_class
 from polybasis.nn.models.ensemble import Ensemble
 from polybasis.nn.models.label_reuse import LabelReuse
-from polybasis.nn.models.model import Role, RoledModule
+from polybasis.nn.models.model import RoledModule
 from polybasis.nn.models.precomputed import PrecomputedGNN, scaled_hyperparameters
 
 StopOn = Literal["score", "loss", "epochs"]

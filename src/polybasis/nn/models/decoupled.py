@@ -9,7 +9,7 @@ from polybasis.bases import PolynomialBasis, named_basis
 from polybasis.features import Features
 from polybasis.graph import Graph
 from polybasis.nn.linear import FeatureLinear, dropout
-from polybasis.nn.models.model import Model, Role
+from polybasis.nn.models.model import Model
 from polybasis.nn.poly_conv import PolyConv
 
 
@@ -75,9 +75,6 @@ class DecoupledGNN(Model):
         )
         self.conv = conv
         self.dropout, self.filter_dropout, self.self_loops = dropout, filter_dropout, self_loops
-
-    def roles(self) -> dict[str, Role]:
-        return {"conv.alpha": "coefficients"}
 
     def forward(self, x: Features, graph: Graph) -> Tensor:
         hidden = self.first(dropout(x, self.dropout, self.training)).relu()

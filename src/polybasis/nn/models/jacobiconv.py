@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -10,8 +11,9 @@ from torch import Tensor
 from polybasis.bases import Jacobi
 from polybasis.features import Features
 from polybasis.graph import Graph
+from polybasis.nn.filter_layer import Role
 from polybasis.nn.linear import FeatureLinear, dropout
-from polybasis.nn.models.model import Model, Role
+from polybasis.nn.models.model import Model
 from polybasis.nn.poly_conv import PolyConv
 
 
@@ -33,6 +35,8 @@ class DecomposedFilter(PolyConv):
         a, b: of the Jacobi polynomials.
         scale: the s of the formula.
     """
+
+    roles: ClassVar[dict[str, Role]] = {"alpha": "coefficients", "eta": "recurrence"}
 
     def __init__(self, channels: int, K: int, a: float, b: float, scale: float) -> None:
         self._scale = scale
@@ -79,9 +83,6 @@ class JacobiConv(Model):
         self.lin = FeatureLinear(in_channels, out_channels)
         self.conv = DecomposedFilter(out_channels, K, a, b, scale)
         self.dropout, self.filter_dropout = dropout, filter_dropout
-
-    def roles(self) -> dict[str, Role]:
-        return {"conv.alpha": "coefficients", "conv.eta": "recurrence"}
 
     def forward(self, x: Features, graph: Graph) -> Tensor:
         scores = self.lin(dropout(x, self.dropout, self.training))

@@ -10,7 +10,7 @@ from torch.nn.functional import one_hot
 
 from polybasis.features import Features, SparseFeatures, hstack
 from polybasis.graph import Graph
-from polybasis.nn.models.model import Model, Role
+from polybasis.nn.models.model import Model
 
 
 class LabelReuse(Model):
@@ -48,9 +48,6 @@ class LabelReuse(Model):
         self.known.fill_(-1)
         self.known[nodes] = y[nodes]
         self._labelled = None
-
-    def roles(self) -> dict[str, Role]:
-        return {f"model.{name}": role for name, role in self.model.roles().items()}
 
     def forward(self, x: Features, graph: Graph) -> Tensor:
         if len(x) != len(self.known):

@@ -8,7 +8,7 @@ from polybasis.features import Features
 from polybasis.graph import Graph
 from polybasis.nn.filter_layer import FilterLayer
 from polybasis.nn.linear import FeatureLinear, dropout
-from polybasis.nn.models.model import Model, Role
+from polybasis.nn.models.model import Model
 
 
 class LinearFilterLinear(Model):
@@ -39,10 +39,6 @@ class LinearFilterLinear(Model):
     @property
     def same_in_training(self) -> bool:
         return self.dropout == 0 and self.dropout2 == 0
-
-    def roles(self) -> dict[str, Role]:
-        recurrence: dict[str, Role] = dict.fromkeys(("conv.gamma", "conv.sqrt_beta", "conv.moments"), "recurrence")
-        return {"conv.alpha": "coefficients", **recurrence}
 
     def forward(self, x: Features, graph: Graph) -> Tensor:
         signal = self.first(dropout(x, self.dropout, self.training)).relu()

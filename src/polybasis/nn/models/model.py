@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,24 +13,20 @@ from torch.nn.functional import cross_entropy
 
 from polybasis.features import Features
 from polybasis.graph import Graph
-
-Role = Literal["linear", "coefficients", "recurrence"]
+from polybasis.nn.filter_layer import FilterLayer, Role
 
 
 class RoledModule(torch.nn.Module):
     """A module whose parameters have roles: linear layers, filter coefficients, recurrences."""
 
-    def roles(self) -> dict[str, Role]:
-        """The role of every parameter that is not one of a linear layer, by its name."""
-        return {}
-
     def parameter_groups(self) -> dict[Role, list[Parameter]]:
         """Parameters by role, so that each role can have its own learning rate and weight decay."""
         groups: dict[Role, list[Parameter]] = {"linear": [], "coefficients": [], "recurrence": []}
-        roles = self.roles()
-        for name, parameter in self.named_parameters():
-            if parameter.requires_grad:
-                groups[roles.get(name, "linear")].append(parameter)
+        for module in self.modules():
+            roles: dict[str, Role] = module.roles if isinstance(module, FilterLayer) else {}
+            for name, parameter in module.named_parameters(recurse=False):
+                if parameter.requires_grad:
+                    groups[roles.get(name, "linear")].append(parameter)
         return {role: parameters for role, parameters in groups.items() if parameters}
 
     def reset_parameters(self) -> None:

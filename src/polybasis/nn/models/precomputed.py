@@ -23,7 +23,7 @@ from polybasis.nn.filter_layer import FilterLayer
 from polybasis.nn.linear import dropout
 from polybasis.nn.models.decoupled import SharedFilter, pagerank
 from polybasis.nn.models.jacobiconv import first_factor
-from polybasis.nn.models.model import Role, RoledModule
+from polybasis.nn.models.model import RoledModule
 from polybasis.nn.optbasis_conv import OptBasisConv
 
 Start = Literal["optimal", "chebyshev"]  # where a learned recurrence starts: see PrecomputedGNN.start_at_basis
@@ -134,11 +134,6 @@ class PrecomputedGNN(RoledModule):
         """Sets a free recurrence of FavardGNN to that of the basis, unless it is to start as it does on graphs."""
         if isinstance(self.conv, FavardConv) and self.conv.recurrence == "free" and self.start == "optimal":
             self.conv.start_at(self.gamma, self.sqrt_beta)
-
-    def roles(self) -> dict[str, Role]:
-        names = ("conv.gamma", "conv.sqrt_beta", "conv.moments")
-        recurrence: dict[str, Role] = dict.fromkeys(names, "recurrence")
-        return {"conv.alpha": "coefficients", **recurrence}
 
     def coordinates(self) -> Tensor:
         """The filter on the stored basis, (K+1, outputs, channels); one output but for SIGN, which has one a hop."""

@@ -7,26 +7,40 @@
 torch.Size([3, 4, 1])
 """
 
-from polybasis import bases, data, krylov, nn, train
-from polybasis.classifier import NodeClassifier
-from polybasis.graph import Graph
-from polybasis.graph_filter import GraphFilter
-from polybasis.krylov import OptimalBasis, optimal_basis
-from polybasis.responses import apply_response
-from polybasis.store import open_store
+from typing import TYPE_CHECKING
+
+from polybasis.lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from polybasis import bases as bases
+    from polybasis import data as data
+    from polybasis import krylov as krylov
+    from polybasis import nn as nn
+    from polybasis import store as store
+    from polybasis import train as train
+    from polybasis.classifier import NodeClassifier as NodeClassifier
+    from polybasis.graph import Graph as Graph
+    from polybasis.graph_filter import GraphFilter as GraphFilter
+    from polybasis.krylov.optimal import OptimalBasis as OptimalBasis
+    from polybasis.krylov.optimal import optimal_basis as optimal_basis
+    from polybasis.responses import apply_response as apply_response
+    from polybasis.store.basis_store import open_store as open_store
 
 __version__ = "0.1.0"
-__all__ = [
-    "Graph",
-    "GraphFilter",
-    "NodeClassifier",
-    "OptimalBasis",
-    "apply_response",
-    "bases",
-    "data",
-    "krylov",
-    "nn",
-    "open_store",
-    "optimal_basis",
-    "train",
-]
+__getattr__, __dir__, __all__ = lazy_exports(
+    __name__,
+    {
+        "bases": [],
+        "classifier": ["NodeClassifier"],
+        "data": [],
+        "graph": ["Graph"],
+        "graph_filter": ["GraphFilter"],
+        "krylov": [],
+        "krylov.optimal": ["OptimalBasis", "optimal_basis"],
+        "nn": [],
+        "responses": ["apply_response"],
+        "store": [],
+        "store.basis_store": ["open_store"],
+        "train": [],
+    },
+)

@@ -1,46 +1,37 @@
-"""Node classification in scikit-learn's manner."""
+"""Node classification with scikit-learn's interface."""
 
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from safetensors import SafetensorError
-from safetensors.torch import load as load_tensors
-from safetensors.torch import save as save_tensors
 from torch import Tensor
 
-from polybasis.data.dataset import NodeDataset
-from polybasis.data.splits import Split, make_split
+from polybasis.data.dataset import NodeDataset, Split
 from polybasis.features import Features, SparseFeatures, as_features
-from polybasis.files import write_atomically
 from polybasis.graph import Graph
-from polybasis.nn.models import Model
-from polybasis.train.config import Config, default_config
-from polybasis.train.fitting import Report
-from polybasis.train.graph_training import fit
-
-FORMAT = 1
-SHORT_NAMES = {"optbasis": "optbasisgnn", "favard": "favardgnn"}
+from polybasis.nn.models.model import Model
+from polybasis.nn.models.names import SHORT_NAMES
+from polybasis.store.basis_store import BasisStore
+from polybasis.train.config import Config
+from polybasis.train.fitting import OnEpoch, fit
+from polybasis.train.trained_model import TrainedModel
 
 
 class NodeClassifier:
-    """Classifies the nodes of a graph, some of whose classes are known.
+    """Classifies the nodes of a graph, given the classes of some of them.
 
     Args:
         model: name of the model; ``optbasis`` and ``favard`` are short for the paper's two.
-        hidden: hidden width.
-        seed: of everything random.
-        config: a whole configuration in place of a name, with learning rates and all.
-        **arguments: the model's own hyperparameters, such as ``K`` and ``dropout``; and ``epochs``, ``patience``,
-            ``stop_on``, ``members``, ``labels`` as of :class:`polybasis.train.Config`.
+        seed: seed of all random numbers.
+        config: a complete configuration instead of a name.
+        **arguments: anything :meth:`polybasis.train.Config.of` takes: the model's own hyperparameters such as ``K`` and
+            ``dropout``, and ``hidden``, ``lr``, ``epochs``, ``patience``, ``ensemble_size``, ``label_reuse``, ...
 
     After :meth:`fit`: ``model_``, ``classes_`` (sorted), ``val_score_``, ``epochs_``.
 
@@ -52,21 +43,14 @@ class NodeClassifier:
     """
 
     def __init__(
-        self,
-        model: str = "optbasisgnn",
-        *,
-        hidden: int = 64,
-        seed: int = 0,
-        config: Config | None = None,
-        **arguments: Any,
+        self, model: str = "optbasisgnn", *, seed: int = 0, config: Config | None = None, **arguments: Any
     ) -> None:
-        if config is None:
-            config = default_config(SHORT_NAMES.get(model, model))
-            of_training = ("epochs", "patience", "stop_on", "members", "labels")
-            training = {name: arguments.pop(name) for name in of_training if name in arguments}
-            config = replace(config, hidden=hidden, arguments=arguments, **training)
-        self.config = config
+        if config is not None and arguments:
+            raise ValueError(f"pass {', '.join(arguments)} inside config, or no config")
+        self.config = config or Config.of(SHORT_NAMES.get(model, model), **arguments)
         self.seed = seed
+        self._trained: TrainedModel | None = None
+        self._data: NodeDataset | None = None
 
     def fit(
         self,
@@ -76,145 +60,149 @@ class NodeClassifier:
         train_mask: ArrayLike | None = None,
         val_mask: ArrayLike | None = None,
         *,
-        report: Report | None = None,
-        checkpoint: Path | None = None,
+        on_epoch: OnEpoch | None = None,
+        checkpoints: Path | None = None,
     ) -> NodeClassifier:
-        """Trains on the nodes of ``train_mask``, stopping early on those of ``val_mask`` unless configured otherwise.
+        """Trains on the nodes of ``train_mask`` with early stopping on those of ``val_mask``.
 
         Args:
             graph: the graph, N nodes.
             X: features, (N, F).
-            y: classes, (N,), of any kind; None, NaN or -1 where the class is not known.
-            train_mask, val_mask: booleans, (N,); 75/25 of every class's known nodes unless given.
-            report: called after every epoch.
-            checkpoint: a file to go on from after an interruption.
+            y: classes, (N,), of any type; None, NaN or -1 if unknown.
+            train_mask, val_mask: boolean, (N,); by default 75 % and 25 % of the labelled nodes of every class.
+            on_epoch: called after every epoch.
+            checkpoints: folder for a checkpoint; an interrupted fit with the same arguments resumes from it.
+
+        Raises:
+            ValueError: for arguments of the wrong shape, values that are not finite, or fewer than two classes.
         """
-        x = _as_features(X, graph)
-        labels, self.classes_ = _encoded(y, graph.num_nodes)
-        if len(self.classes_) < 2:
-            raise ValueError(f"y has {len(self.classes_)} class; expected two at least")
-        dataset = NodeDataset("fit", graph, self.config.prepared(x), labels)
-        self._graph, self._x = graph, x
-        split = self._split(dataset, train_mask, val_mask)
-        trained = fit(self.config, dataset, split, self.seed, report=report, checkpoint=checkpoint)
-        self.model_: Model = trained.model
-        self.val_score_, self.epochs_ = trained.val_score, trained.epochs
-        self.num_features_ = dataset.num_features
+        codes, classes = _encode(y, graph.num_nodes)
+        if len(classes) < 2:
+            raise ValueError(f"y has {len(classes)} class; expected at least two")
+        data = NodeDataset(
+            name="graph", graph=graph, x=_as_features(X, graph), y=codes, classes=tuple(classes.tolist())
+        )
+        split = _split(data, train_mask, val_mask, self.seed)
+        checkpoint = None if checkpoints is None else checkpoints / f"{self._key(data, split)}.safetensors"
+        fitted = fit(self.config, data, split, self.seed, on_epoch=on_epoch, checkpoint=checkpoint)
+        self._trained, self._data = TrainedModel.of(self.config, fitted, {"seed": self.seed}), data
         return self
 
-    def _split(self, dataset: NodeDataset, train_mask: ArrayLike | None, val_mask: ArrayLike | None) -> Split:
-        if (train_mask is None) != (val_mask is None):
-            raise ValueError("pass both train_mask and val_mask, or neither")
-        if train_mask is None:
-            cut = make_split(dataset, "stratified", self.seed)  # 60/20/20: test nodes train here too
-            return Split(torch.cat([cut.train, cut.test]).sort().values, cut.val, cut.test[:0])
-        known = dataset.y >= 0
-        masks = [torch.as_tensor(np.asarray(mask)).bool() for mask in (train_mask, val_mask)]
-        for name, mask in zip(("train_mask", "val_mask"), masks, strict=True):
-            if mask.shape != known.shape:
-                raise ValueError(f"{name} has shape {tuple(mask.shape)}; expected ({len(known)},)")
-        if (masks[0] & masks[1] & known).any():
-            raise ValueError("train_mask and val_mask have nodes in common; validation nodes must not be trained on")
-        train, val = ((mask & known).nonzero()[:, 0] for mask in masks)
-        return Split(train, val, val[:0])
+    def _key(self, data: NodeDataset, split: Split) -> str:
+        digest = hashlib.sha256(f"{self.config.to_dict()} {self.seed} {data.fingerprint}".encode())
+        for nodes in split:
+            digest.update(nodes.numpy().tobytes())
+        return digest.hexdigest()[:16]
 
-    @torch.no_grad()
-    def predict_proba(self, graph: Graph | None = None, X: Features | ArrayLike | None = None) -> NDArray[np.float32]:
-        """Probabilities, (N, number of classes), of the graph it was trained on or of another with such features.
+    @property
+    def model_(self) -> Model:
+        """The trained model."""
+        return self._fitted().model
 
-        With ``labels`` it can only be the graph it was trained on, its nodes in the same order.
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The classes, sorted."""
+        return np.array(self._fitted().classes)
+
+    @property
+    def val_score_(self) -> float:
+        """The score on the validation nodes."""
+        return self._fitted().val_score
+
+    @property
+    def epochs_(self) -> int:
+        """The number of epochs."""
+        return self._fitted().epochs
+
+    def predict_proba(
+        self, graph: Graph | NodeDataset | BasisStore | None = None, X: Features | ArrayLike | None = None
+    ) -> NDArray[np.float32]:
+        """Probabilities of all nodes.
+
+        Args:
+            graph: a graph with N nodes, a data set, or a store (for models on a precomputed basis); the graph it was
+                fitted on by default.
+            X: features of the graph, (N, F).
+
+        Returns:
+            (N, number of classes), in the order of ``classes_``.
+
+        Raises:
+            ValueError: if the model cannot serve this graph or these features.
         """
-        self._check_fitted()
+        trained = self._fitted()
+        if isinstance(graph, NodeDataset | BasisStore):
+            return trained.predict_proba(graph)
         if (graph is None) != (X is None):
             raise ValueError("pass both graph and X, or neither")
-        if graph is None:
-            if self._graph is None:
-                raise ValueError("this classifier was loaded: pass the graph and X to predict on")
-            graph, x = self._graph, cast(Features, self._x)
-        else:
-            x = _as_features(cast(Any, X), graph)
-        if x.shape[1] != self.num_features_:
-            raise ValueError(f"X has {x.shape[1]} features; the model was trained with {self.num_features_}")
-        probabilities: Tensor = self.model_(self.config.prepared(x), graph).softmax(dim=1)
-        return probabilities.numpy()
+        if graph is None or X is None:
+            if self._data is None:
+                raise ValueError("this classifier was loaded from a file; pass the graph and X to predict on")
+            return trained.predict_proba(self._data)
+        unknown = torch.full((graph.num_nodes,), -1)
+        return trained.predict_proba(NodeDataset(name="graph", graph=graph, x=_as_features(X, graph), y=unknown))
 
-    def predict(self, graph: Graph | None = None, X: Features | ArrayLike | None = None) -> NDArray[Any]:
-        """The most probable class of every node, (N,)."""
+    def predict(
+        self, graph: Graph | NodeDataset | BasisStore | None = None, X: Features | ArrayLike | None = None
+    ) -> NDArray[Any]:
+        """The most probable class of every node, (N,); arguments as of :meth:`predict_proba`."""
         best = self.predict_proba(graph, X).argmax(axis=1)
         return np.asarray(self.classes_[best])
 
     def score(self, y: ArrayLike, mask: ArrayLike | None = None) -> float:
-        """Accuracy on the nodes of a mask of the graph it was trained on."""
+        """Accuracy on the graph it was fitted on.
+
+        Args:
+            y: classes, (N,).
+            mask: nodes to score, boolean, (N,); all by default.
+        """
         right = self.predict() == np.asarray(y)
         return float(right.mean() if mask is None else right[np.asarray(mask, dtype=bool)].mean())
 
-    def save(self, path: str | Path, notes: dict[str, Any] | None = None) -> None:
-        """Writes the model to a folder: ``config.json`` and the weights it names; the old model stays until both are.
+    def save(self, path: str | Path) -> None:
+        """Writes the model to a folder; see :class:`polybasis.train.TrainedModel`.
 
-        Args:
-            path: the folder.
-            notes: anything a reader of the model may want to know, as plain values.
-
-        With ``labels`` the classes of training nodes are among the weights.
+        With label reuse, the weights contain the classes of the training nodes.
         """
-        self._check_fitted()
-        folder = Path(path)
-        content = save_tensors({name: value.contiguous() for name, value in self.model_.state_dict().items()})
-        weights = f"weights-{hashlib.sha256(content).hexdigest()[:16]}.safetensors"
-        write_atomically(folder / weights, content)
-        document = {
-            "format": FORMAT,
-            "weights": weights,
-            "config": self.config.to_dict(),
-            "classes": self.classes_.tolist(),
-            "features": self.num_features_,
-            "nodes": self.model_.num_nodes,
-            "seed": self.seed,
-            "val_score": self.val_score_,
-            "epochs": self.epochs_,
-            "notes": notes or {},
-        }
-        write_atomically(folder / "config.json", json.dumps(document, indent=1).encode())
-        for old in folder.glob("weights-*.safetensors"):
-            if old.name != weights:
-                old.unlink()
+        self._fitted().save(path)
 
     @classmethod
     def load(cls, path: str | Path) -> NodeClassifier:
-        """A classifier that was saved; its ``notes_`` are those it was saved with."""
-        folder = Path(path)
-        place = folder / "config.json"
-        if not place.exists():
-            raise FileNotFoundError(f"{place} is not there: {folder} is not the folder of a model")
-        try:
-            document = json.loads(place.read_text())
-            if document.get("format") != FORMAT:
-                raise ValueError(f"its format is {document.get('format')}, this version reads {FORMAT}")
-            classifier = cls(config=Config.from_dict(document["config"]), seed=document["seed"])
-            classes, features, nodes = np.array(document["classes"]), document["features"], document["nodes"]
-            model = classifier.config.make_model(features, len(classes), nodes)
-            model.load_state_dict(load_tensors((folder / document["weights"]).read_bytes()))
-        except (ValueError, KeyError, RuntimeError, AttributeError, SafetensorError) as error:
-            raise ValueError(f"{folder} does not hold a model that can be read: {error}") from error
-        classifier.model_ = model.eval()
-        classifier.classes_, classifier.num_features_ = classes, features
-        classifier.val_score_, classifier.epochs_ = document["val_score"], document["epochs"]
-        classifier.notes_ = document["notes"]
-        classifier._graph = classifier._x = None
+        """Reads a saved model, whatever it was trained on.
+
+        Raises:
+            FileNotFoundError, ValueError: if the folder holds no readable model.
+        """
+        trained = TrainedModel.load(path)
+        classifier = cls(config=trained.config, seed=trained.provenance.get("seed", 0))
+        classifier._trained = trained
         return classifier
 
-    notes_: dict[str, Any]
-    classes_: NDArray[Any]
-    _graph: Graph | None
-    _x: Features | None
-
-    def _check_fitted(self) -> None:
-        if not hasattr(self, "model_"):
+    def _fitted(self) -> TrainedModel:
+        if self._trained is None:
             raise ValueError("this classifier has not been fitted; call fit first")
+        return self._trained
 
     def __repr__(self) -> str:
-        arguments = "".join(f", {name}={value!r}" for name, value in self.config.arguments.items())
-        return f"NodeClassifier({self.config.model!r}, hidden={self.config.hidden}{arguments})"
+        model = self.config.model
+        arguments = "".join(f", {name}={value!r}" for name, value in model.arguments.items())
+        return f"NodeClassifier({model.name!r}, hidden={model.hidden}{arguments})"
+
+
+def _split(data: NodeDataset, train_mask: ArrayLike | None, val_mask: ArrayLike | None, seed: int) -> Split:
+    if (train_mask is None) != (val_mask is None):
+        raise ValueError("pass both train_mask and val_mask, or neither")
+    if train_mask is None:
+        return data.split("train-val", seed)
+    known = data.y >= 0
+    masks = [torch.as_tensor(np.asarray(mask)).bool() for mask in (train_mask, val_mask)]
+    for name, mask in zip(("train_mask", "val_mask"), masks, strict=True):
+        if mask.shape != known.shape:
+            raise ValueError(f"{name} has shape {tuple(mask.shape)}; expected ({len(known)},)")
+    if (masks[0] & masks[1] & known).any():
+        raise ValueError("train_mask and val_mask overlap; validation nodes must not be trained on")
+    train, val = ((mask & known).nonzero()[:, 0] for mask in masks)
+    return Split(train, val, val[:0])
 
 
 def _as_features(X: Features | ArrayLike, graph: Graph) -> Features:
@@ -224,17 +212,17 @@ def _as_features(X: Features | ArrayLike, graph: Graph) -> Features:
     if isinstance(x, Tensor):
         if not torch.isfinite(x).all():
             node, feature = (~torch.isfinite(x)).nonzero()[0].tolist()
-            raise ValueError(f"X[{node}, {feature}] is {float(x[node, feature])}; expected finite numbers")
+            raise ValueError(f"X[{node}, {feature}] is {float(x[node, feature])}; features must be finite")
         return as_features(x.float())
     return x
 
 
-def _encoded(y: Sequence[Any] | ArrayLike, nodes: int) -> tuple[Tensor, NDArray[Any]]:
-    """Classes as numbers from 0 on, -1 for those not known, and the classes in their order."""
+def _encode(y: Sequence[Any] | ArrayLike, nodes: int) -> tuple[Tensor, NDArray[Any]]:
+    """Class indices, -1 if unknown, and the sorted classes."""
     values = y.tolist() if isinstance(y, Tensor) else list(np.asarray(y, dtype=object))
     if len(values) != nodes:
         raise ValueError(f"y has {len(values)} entries; expected {nodes}, one for each node")
-    known = [value is not None and value == value and value != -1 for value in values]  # NaN is not itself
+    known = [value is not None and value == value and value != -1 for value in values]  # NaN differs from itself
     classes = np.unique([value for value, is_known in zip(values, known, strict=True) if is_known])
     index = {value: i for i, value in enumerate(classes.tolist())}
     codes = [index[value] if is_known else -1 for value, is_known in zip(values, known, strict=True)]

@@ -1,4 +1,4 @@
-"""Work on a Ray cluster, for those who have one."""
+"""Running functions on a Ray cluster."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 
-def spread(
+def map_on_ray(
     function: Callable[..., Any],
     jobs: Sequence[tuple[Any, ...]],
     *,
@@ -17,22 +17,23 @@ def spread(
     processors: int = 1,
     memory: int | None = None,
 ) -> Iterator[tuple[int, Callable[[], Any]]]:
-    """Calls a function with each job's arguments, somewhere on a cluster, as many at a time as fit.
+    """Calls a function with the arguments of each job on a cluster, as many at a time as fit.
 
-    A job whose machine is lost is started again on another. Files are shared: the machines see the same paths.
+    A job whose machine is lost is restarted on another one. Machines must see the same files under the same paths.
 
     Args:
-        function: of an installed module.
+        function: a function of an installed module.
         jobs: arguments of each call.
-        address: of the cluster's head, or ``auto``: the one that this machine is part of, else this machine alone.
+        address: address of the cluster's head, or ``auto``: the cluster this machine belongs to, else this machine.
         processors, memory: what a job needs; memory in bytes.
 
     Yields:
-        The job's number, in the order in which they end, and a function for its result, which raises what it raised.
+        In the order of completion: the job's index, and a function that returns its result or raises what it raised.
 
     Raises:
-        ImportError: where Ray is not installed.
-        ConnectionError: where there is no cluster at the address.
+        ImportError: if Ray is not installed.
+        ConnectionError: if there is no cluster at the address.
+        ValueError: if no machine of the cluster is large enough.
     """
     try:
         import ray
@@ -41,14 +42,14 @@ def spread(
     own = not ray.is_initialized()
     if own:
         if address != "auto":
-            _knock(address)
+            _check_address(address)
         ray.init(None if address == "auto" else address, log_to_driver=False, logging_level=logging.ERROR)
     try:
         machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]
         if not any(m.get("CPU", 0) >= processors and m.get("memory", 0) >= (memory or 0) for m in machines):
             raise ValueError(
                 f"no machine of the cluster has {processors} processors and {(memory or 0) / 2**30:.2f} GiB: "
-                "ask for less, or add one"
+                "request less or add a machine"
             )
         task = ray.remote(function).options(num_cpus=processors, memory=memory, max_retries=5)
         waiting = {task.remote(*job): number for number, job in enumerate(jobs)}
@@ -61,17 +62,17 @@ def spread(
 
 
 def _result(ray: Any, reference: Any) -> Any:
-    """A task's result; what it raised is raised as it was, without Ray's account of it."""
+    """The result of a task; raises the original exception instead of Ray's wrapper."""
     try:
         return ray.get(reference)
     except ray.exceptions.RayTaskError as error:
         raise error.cause from None
     except ray.exceptions.RayError as error:
-        raise ConnectionError(f"the cluster lost a task for good: {str(error).splitlines()[0]}") from error
+        raise ConnectionError(f"the cluster lost a task: {str(error).splitlines()[0]}") from error
 
 
-def _knock(address: str) -> None:
-    """Refuses an address where nobody answers; Ray itself would try for minutes."""
+def _check_address(address: str) -> None:
+    """Refuses an address that does not answer; Ray itself would retry for minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     try:
         socket.create_connection((host, int(port)), timeout=10).close()

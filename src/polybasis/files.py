@@ -1,20 +1,33 @@
-"""Writing files so that a kill at any moment leaves the old or the new one, beside other processes that do the same."""
+"""Crash-safe files: an interrupted write leaves the old file or the new one."""
 
 from __future__ import annotations
 
-import fcntl
+import getpass
 import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock
+
+
+def lock_for(path: Path, timeout: float = -1) -> FileLock:
+    """A lock for a file or folder, shared by all processes of this user on this machine.
+
+    The lock file is in the system's temporary folder, so nothing is left beside the data, which may be read-only.
+
+    Args:
+        path: the file or folder, which need not exist.
+        timeout: seconds to wait before :class:`filelock.Timeout` is raised; -1 waits forever.
+    """
+    name = hashlib.sha256(f"{getpass.getuser()} {path.resolve()}".encode()).hexdigest()[:16]
+    return FileLock(Path(tempfile.gettempdir()) / f"polybasis-{name}.lock", timeout=timeout)
+
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Writes a file beside its place, then moves it there."""
+    """Writes a temporary file, syncs it and moves it to its place."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
@@ -32,12 +45,11 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def append_line(path: Path, line: str) -> None:
-    """Adds one line, whole or not at all, also beside other writers."""
+    """Appends one line and syncs it; safe with several writers."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("ab+") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    with lock_for(path), path.open("ab+") as file:
         end = file.seek(0, os.SEEK_END)
-        if end:  # a line that a kill cut off is closed, and skipped when read
+        if end:  # completes a line that a kill has cut off; readers skip it
             file.seek(end - 1)
             if file.read(1) != b"\n":
                 file.write(b"\n")
@@ -46,26 +58,8 @@ def append_line(path: Path, line: str) -> None:
         os.fsync(file.fileno())
 
 
-@contextmanager
-def one_at_a_time(folder: Path) -> Iterator[None]:
-    """Waits until nobody else on this machine is in here with this folder, which need not be there; not to be nested.
-
-    The lock is a file in the system's temporary folder: one that cannot be had is no reason to stop.
-    """
-    name = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:16]
-    handle = None
-    with suppress(OSError):
-        handle = os.open(Path(tempfile.gettempdir()) / f"polybasis-{name}.lock", os.O_RDONLY | os.O_CREAT, 0o666)
-        fcntl.flock(handle, fcntl.LOCK_EX)
-    try:
-        yield
-    finally:
-        if handle is not None:
-            os.close(handle)
-
-
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """All whole lines of a file of JSON objects; none where there is no such file."""
+    """The complete lines of a file of JSON objects; an empty list if there is no such file."""
     if not path.exists():
         return []
     found = []

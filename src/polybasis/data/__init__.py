@@ -1,22 +1,14 @@
-"""Named data sets, splits, synthetic graphs, and a person's own files."""
+"""Named data sets, splits, synthetic graphs, images, and the user's own files."""
 
-from polybasis.data.catalogue import CATALOGUE, data_root, load
-from polybasis.data.csbm import csbm
-from polybasis.data.dataset import NodeDataset, edge_homophily
-from polybasis.data.images import ImageSignals, image_signals, read_image
-from polybasis.data.splits import PROTOCOLS, Split, make_split
+from polybasis.lazy import lazy_exports
 
-__all__ = [
-    "CATALOGUE",
-    "PROTOCOLS",
-    "ImageSignals",
-    "NodeDataset",
-    "Split",
-    "csbm",
-    "data_root",
-    "edge_homophily",
-    "image_signals",
-    "load",
-    "make_split",
-    "read_image",
-]
+__getattr__, __dir__, __all__ = lazy_exports(
+    __name__,
+    {
+        "catalogue": ["CATALOGUE", "data_root", "load"],
+        "block_model": ["csbm"],
+        "dataset": ["PROTOCOLS", "NodeDataset", "Split", "edge_homophily"],
+        "images": ["ImageSignals", "image_signals", "read_image"],
+        "tables": ["read_tables"],
+    },
+)

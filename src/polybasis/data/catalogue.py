@@ -1,20 +1,21 @@
-"""The data sets by name: where they lie, how they are loaded, which splits they are used with."""
+"""The data sets by name: where their files are, how they are loaded and which splits they are used with.
+
+This module imports neither torch nor PyTorch Geometric until a data set is loaded, so the command line can list names
+quickly.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-from torch_geometric import datasets as pyg
+from polybasis.files import lock_for
 
-from polybasis.data import published_files
-from polybasis.data.csbm import csbm
-from polybasis.data.dataset import Metric, NodeDataset, fixed_masks, make_dataset
-from polybasis.files import one_at_a_time
+if TYPE_CHECKING:
+    from polybasis.data.dataset import Metric, NodeDataset
 
 
 @dataclass(frozen=True)
@@ -22,11 +23,11 @@ class Entry:
     """A data set of the catalogue.
 
     Attributes:
-        folder: of its raw files, below the data root.
-        files: some of them, enough to tell whether they are there.
-        source: where they come from.
-        protocol: the splits that published figures use.
-        read: the loader, given the data root.
+        folder: folder of its raw files below the data root.
+        files: files that tell whether the data set is installed.
+        source: where to get them.
+        protocol: the split protocol that published figures use.
+        read: loads the data set from the data root.
     """
 
     folder: str
@@ -37,7 +38,7 @@ class Entry:
 
 
 def data_root(root: str | Path | None = None) -> Path:
-    """The folder of all data sets: the argument, else POLYBASIS_DATA, else a folder in the user's cache."""
+    """The folder of all data sets: the argument, else ``$POLYBASIS_DATA``, else a folder in the user's cache."""
     if root is not None:
         return Path(root)
     if os.environ.get("POLYBASIS_DATA"):
@@ -46,54 +47,69 @@ def data_root(root: str | Path | None = None) -> Path:
 
 
 def missing_files(name: str, root: str | Path | None = None) -> list[Path]:
-    """The raw files of a data set that are not there."""
+    """The raw files of a data set that are not installed."""
     entry = CATALOGUE[name]
     places = [data_root(root) / entry.folder / file for file in entry.files]
     return [place for place in places if not place.exists()]
 
 
-def present(name: str, root: str | Path | None = None) -> bool:
-    """Whether a data set's raw files are there."""
+def is_installed(name: str, root: str | Path | None = None) -> bool:
+    """Whether the raw files of a data set are installed."""
     return not missing_files(name, root)
 
 
+def unknown_dataset(name: str) -> ValueError:
+    """The error for a name that is not in the catalogue."""
+    return ValueError(f"unknown data set {name!r}; expected one of {', '.join(CATALOGUE)}")
+
+
 def load(name: str, root: str | Path | None = None) -> NodeDataset:
-    """A data set by name; PyG and OGB download what they can where there is a network.
+    """Loads a data set by name. PyG and OGB download what they can if there is a network.
 
     Args:
         name: one of ``CATALOGUE``.
         root: the folder of all data sets; see :func:`data_root`.
 
     Raises:
-        ValueError: for a name that is not in the catalogue.
-        FileNotFoundError: where the files are not there and cannot be downloaded, with the file, folder and source.
+        ValueError: for an unknown name.
+        FileNotFoundError: if the files are not installed and cannot be downloaded; names files, folder and source.
     """
     if name not in CATALOGUE:
-        raise ValueError(f"there is no data set {name!r}; expected one of {', '.join(CATALOGUE)}")
-    entry = CATALOGUE[name]
+        raise unknown_dataset(name)
+    entry, folder = CATALOGUE[name], data_root(root)
     try:
         if not entry.files:
-            return entry.read(data_root(root))
-        # PyG and OGB write beside the raw files what another process must find whole.
-        with one_at_a_time(data_root(root) / Path(entry.folder).parts[0]):
-            return entry.read(data_root(root))
+            dataset = entry.read(folder)
+        else:
+            # PyG and OGB write processed files beside the raw ones, which another process must not see half-written.
+            with lock_for(folder / Path(entry.folder).parts[0]):
+                dataset = entry.read(folder)
     except Exception as error:
-        if present(name, root):
+        if is_installed(name, root):
             raise
-        missing = data_root(root) / entry.folder
         raise FileNotFoundError(
-            f"{name} is not there: expected {' and '.join(entry.files)} in {missing}; get it from {entry.source}"
+            f"{name} is not installed: expected {' and '.join(entry.files)} in {folder / entry.folder}; "
+            f"get it from {entry.source}"
         ) from error
+    return replace(dataset, protocol=entry.protocol, identity=name)
 
 
 # ---- PyTorch Geometric's sets --------------------------------------------------------------------------------------
 
 
-def _from_pyg(name: str, data: Any, *, row_normalise: bool = False, metric: Metric = "accuracy") -> NodeDataset:
-    given = "train_mask" in data
-    splits = fixed_masks(data.train_mask, data.val_mask, data.test_mask) if given else []
+def _pyg(
+    name: str, kind: str, root: Path, *arguments: str, row_normalized: bool = False, metric: Metric = "accuracy"
+) -> NodeDataset:
+    """A data set of one of PyG's classes."""
+    from torch_geometric import datasets
+
+    from polybasis.data.dataset import fixed_masks, make_dataset
+
+    options = {"split": "geom-gcn"} if kind == "Planetoid" else {}
+    data: Any = getattr(datasets, kind)(str(root), *arguments, **options)[0]
+    splits = fixed_masks(data.train_mask, data.val_mask, data.test_mask) if "train_mask" in data else []
     return make_dataset(
-        name, data.edge_index, data.x, data.y, row_normalise=row_normalise, metric=metric, fixed_splits=splits
+        name, data.edge_index, data.x, data.y, row_normalized=row_normalized, metric=metric, fixed_splits=splits
     )
 
 
@@ -103,7 +119,7 @@ def _wikipedia(name: str) -> Entry:
         ("out1_node_feature_label.txt", "out1_graph_edges.txt"),
         "github.com/graphdml-uiuc-jlu/geom-gcn, new_data/",
         "per-class",
-        lambda root: _from_pyg(name, pyg.WikipediaNetwork(str(root / "wikipedia"), name)[0], row_normalise=True),
+        lambda root: _pyg(name, "WikipediaNetwork", root / "wikipedia", name, row_normalized=True),
     )
 
 
@@ -113,7 +129,7 @@ def _planetoid(name: str, spelled: str) -> Entry:
         (f"ind.{name}.allx", f"ind.{name}.graph"),
         "github.com/kimiyoung/planetoid, data/",
         "per-class",
-        lambda root: _from_pyg(name, pyg.Planetoid(str(root / "planetoid"), spelled, split="geom-gcn")[0]),
+        lambda root: _pyg(name, "Planetoid", root / "planetoid", spelled),
     )
 
 
@@ -123,7 +139,7 @@ def _webkb(name: str) -> Entry:
         ("out1_node_feature_label.txt", "out1_graph_edges.txt"),
         "github.com/bingzhewei/geom-gcn, new_data/",
         "per-class",
-        lambda root: _from_pyg(name, pyg.WebKB(str(root / "webkb"), name)[0], row_normalise=True),
+        lambda root: _pyg(name, "WebKB", root / "webkb", name, row_normalized=True),
     )
 
 
@@ -134,36 +150,50 @@ def _heterophilous(name: str, metric: Metric) -> Entry:
         (f"{file}.npz",),
         "github.com/yandex-research/heterophilous-graphs, data/",
         "fixed",
-        lambda root: _from_pyg(
-            name, pyg.HeterophilousGraphDataset(str(root / "heterophilous"), name)[0], metric=metric
-        ),
+        lambda root: _pyg(name, "HeterophilousGraphDataset", root / "heterophilous", name, metric=metric),
     )
 
 
-def _filtered(name: str) -> Entry:
-    return Entry(
-        "heterophilous_filtered",
-        (f"{name}_filtered.npz",),
-        "github.com/yandex-research/heterophilous-graphs, data/",
-        "fixed",
-        lambda root: published_files.filtered_wikipedia(f"{name}-filtered", root / "heterophilous_filtered"),
-    )
-
-
-def _linkx(name: str, metric: Metric = "accuracy", protocol: str = "linkx") -> Entry:
+def _linkx(name: str, metric: Metric = "accuracy", protocol: str = "linkx", file: str = "data.mat") -> Entry:
     return Entry(
         f"linkx/{name}/raw",
-        ("data.mat",),
+        (file,),
         "github.com/CUAI/Non-Homophily-Large-Scale, data/",
         protocol,
-        lambda root: _from_pyg(name, pyg.LINKXDataset(str(root / "linkx"), name)[0], metric=metric),
+        lambda root: _pyg(name, "LINKXDataset", root / "linkx", name, metric=metric),
     )
 
 
-def _published(name: str, files: tuple[str, ...], read: Callable[[Path], NodeDataset]) -> Entry:
+# ---- sets without a class in PyTorch Geometric ---------------------------------------------------------------------
+
+
+def _deduplicated(name: str) -> Entry:
+    def read(root: Path) -> NodeDataset:
+        from polybasis.data.published_files import filtered_wikipedia
+
+        return filtered_wikipedia(f"{name}-filtered", root / "heterophilous_filtered")
+
+    source = "github.com/yandex-research/heterophilous-graphs, data/"
+    return Entry("heterophilous_filtered", (f"{name}_filtered.npz",), source, "fixed", read)
+
+
+def _published(name: str, files: tuple[str, ...]) -> Entry:
     folder = f"linkx/{name}/raw"
+
+    def read(root: Path) -> NodeDataset:
+        from polybasis.data import published_files
+
+        reader: Callable[[Path], NodeDataset] = getattr(published_files, name.replace("-", "_"))
+        return reader(root / folder)
+
     source = "github.com/CUAI/Non-Homophily-Large-Scale, data/ and the links in its README"
-    return Entry(folder, files, source, "linkx", lambda root: read(root / folder))
+    return Entry(folder, files, source, "linkx", read)
+
+
+def _csbm(root: Path) -> NodeDataset:
+    from polybasis.data.block_model import csbm
+
+    return csbm()
 
 
 # ---- OGB's sets ----------------------------------------------------------------------------------------------------
@@ -180,23 +210,22 @@ def _read_ogb(name: str, root: Path) -> NodeDataset:
         from ogb.nodeproppred import NodePropPredDataset
     except ImportError as error:
         raise ImportError(f"{name} needs OGB; install it with: pip install 'polybasis[ogb]'") from error
+    import torch
+
+    from polybasis.data.dataset import fixed_masks, make_dataset
+    from polybasis.data.published_files import by_quantiles
+
     source = NodePropPredDataset("ogbn-arxiv" if name == "arxiv-year" else name, root=str(root))
     raw, label = source[0]
-    y = torch.from_numpy(label).flatten().nan_to_num(nan=-1).long()
+    edge_index, x = torch.from_numpy(raw["edge_index"]), torch.from_numpy(raw["node_feat"])
     if name == "arxiv-year":
-        y = published_files.by_quantiles(torch.from_numpy(raw["node_year"]).flatten(), 5)
-        return make_dataset(name, torch.from_numpy(raw["edge_index"]), torch.from_numpy(raw["node_feat"]), y)
+        return make_dataset(name, edge_index, x, by_quantiles(torch.from_numpy(raw["node_year"]).flatten(), 5))
+    y = torch.from_numpy(label).flatten().nan_to_num(nan=-1).long()
     split = source.get_idx_split()
     masks = [torch.zeros(len(y), 1, dtype=torch.bool) for _ in range(3)]
     for mask, part in zip(masks, ("train", "valid", "test"), strict=True):
         mask[torch.from_numpy(split[part])] = True
-    return make_dataset(
-        name,
-        torch.from_numpy(raw["edge_index"]),
-        torch.from_numpy(raw["node_feat"]),
-        y,
-        fixed_splits=fixed_masks(*masks),
-    )
+    return make_dataset(name, edge_index, x, y, fixed_splits=fixed_masks(*masks))
 
 
 CATALOGUE: dict[str, Entry] = {
@@ -206,28 +235,20 @@ CATALOGUE: dict[str, Entry] = {
         ("out1_node_feature_label.txt", "out1_graph_edges.txt"),
         "github.com/graphdml-uiuc-jlu/geom-gcn, new_data/film/",
         "per-class",
-        lambda root: _from_pyg("actor", pyg.Actor(str(root / "actor"))[0], row_normalise=True),
+        lambda root: _pyg("actor", "Actor", root / "actor", row_normalized=True),
     ),
     **{name: _planetoid(name, s) for name, s in (("cora", "Cora"), ("citeseer", "CiteSeer"), ("pubmed", "PubMed"))},
     **{name: _webkb(name) for name in ("texas", "cornell", "wisconsin")},
-    **{f"{name}-filtered": _filtered(name) for name in ("chameleon", "squirrel")},
+    **{f"{name}-filtered": _deduplicated(name) for name in ("chameleon", "squirrel")},
     **{name: _heterophilous(name, "accuracy") for name in ("roman-empire", "amazon-ratings")},
     **{name: _heterophilous(name, "roc-auc") for name in ("minesweeper", "tolokers", "questions")},
     "penn94": _linkx("penn94", protocol="fixed"),
     **{name: _linkx(name) for name in ("reed98", "amherst41", "cornell5", "johnshopkins55")},
-    "genius": Entry(
-        "linkx/genius/raw",
-        ("genius.mat",),
-        "github.com/CUAI/Non-Homophily-Large-Scale, data/",
-        "linkx",
-        lambda root: _from_pyg("genius", pyg.LINKXDataset(str(root / "linkx"), "genius")[0], metric="roc-auc"),
-    ),
-    "twitch-gamers": _published(
-        "twitch-gamers", ("twitch-gamer_feat.csv", "twitch-gamer_edges.csv"), published_files.twitch_gamers
-    ),
-    "pokec": _published("pokec", ("pokec.mat",), published_files.pokec),
-    "wiki": _published("wiki", ("wiki_edges2M.pt", "wiki_features2M.pt", "wiki_views2M.pt"), published_files.wiki),
+    "genius": _linkx("genius", metric="roc-auc", file="genius.mat"),
+    "twitch-gamers": _published("twitch-gamers", ("twitch-gamer_feat.csv", "twitch-gamer_edges.csv")),
+    "pokec": _published("pokec", ("pokec.mat",)),
+    "wiki": _published("wiki", ("wiki_edges2M.pt", "wiki_features2M.pt", "wiki_views2M.pt")),
     "arxiv-year": _ogb("arxiv-year", protocol="linkx"),
     **{name: _ogb(name) for name in ("ogbn-arxiv", "ogbn-products", "ogbn-papers100M")},
-    "csbm": Entry("", (), "made here", "per-class", lambda root: csbm()),
+    "csbm": Entry("", (), "generated", "per-class", _csbm),
 }

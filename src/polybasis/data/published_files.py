@@ -26,7 +26,7 @@ def filtered_wikipedia(name: str, folder: Path) -> NodeDataset:
         arrays["edges"].T.long(),
         arrays["node_features"],
         arrays["node_labels"],
-        row_normalise=True,
+        row_normalized=True,
         fixed_splits=fixed_masks(*masks),
     )
 

@@ -1,9 +1,16 @@
 """Layers and models by PyTorch Geometric's conventions."""
 
-from polybasis.features import SparseFeatures
-from polybasis.nn.favard_conv import FavardConv
-from polybasis.nn.models import MODELS, FavardGNN, OptBasisGNN
-from polybasis.nn.optbasis_conv import OptBasisConv
-from polybasis.nn.poly_conv import PolyConv
+from polybasis.lazy import lazy_exports
 
-__all__ = ["MODELS", "FavardConv", "FavardGNN", "OptBasisConv", "OptBasisGNN", "PolyConv", "SparseFeatures"]
+__getattr__, __dir__, __all__ = lazy_exports(
+    __name__,
+    {
+        "favard_conv": ["FavardConv"],
+        "models.linear_filter_linear": ["FavardGNN", "OptBasisGNN"],
+        "models.model": ["model_class"],
+        "models.names": ["MODELS"],
+        "models.precomputed": ["PrecomputedGNN"],
+        "optbasis_conv": ["OptBasisConv"],
+        "poly_conv": ["PolyConv"],
+    },
+)

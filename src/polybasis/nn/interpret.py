@@ -60,7 +60,7 @@ def filters_of(model: torch.nn.Module, x: Features, graph: Graph, points: int = 
         ValueError: where the model has no polynomial filter, or several.
     """
     if isinstance(model, Ensemble):
-        raise ValueError(f"the model has {len(model.members)} members, each with filters of its own")
+        raise ValueError(f"{model!r} has several models, each with filters of its own; expected a single model")
     layers = [module for module in model.modules() if isinstance(module, FilterLayer)]
     if len(layers) != 1:
         raise ValueError(f"{type(model).__name__} has {len(layers)} polynomial filters; expected a model with one")

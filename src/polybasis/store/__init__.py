@@ -1,27 +1,14 @@
 """Graphs and bases on disk, for graphs larger than memory."""
 
-from polybasis.store.basis_store import BasisStore, open_store
-from polybasis.store.graph_folder import (
-    GraphFolder,
-    NodeData,
-    build_graph_folder,
-    write_dataset,
-    write_graph_folder,
-)
-from polybasis.store.precompute import Plan, plan_precompute, precompute
-from polybasis.store.synthetic import make_synthetic, synthetic_edges
+from polybasis.lazy import lazy_exports
 
-__all__ = [
-    "BasisStore",
-    "GraphFolder",
-    "NodeData",
-    "Plan",
-    "build_graph_folder",
-    "make_synthetic",
-    "open_store",
-    "plan_precompute",
-    "precompute",
-    "synthetic_edges",
-    "write_dataset",
-    "write_graph_folder",
-]
+__getattr__, __dir__, __all__ = lazy_exports(
+    __name__,
+    {
+        "basis_store": ["BasisStore", "open_store"],
+        "graph_folder": ["GraphFolder", "build_graph_folder", "write_graph_folder"],
+        "named": ["graph_folder_of"],
+        "precompute": ["Plan", "plan_precompute"],
+        "synthetic": ["make_synthetic", "synthetic_edges"],
+    },
+)

@@ -1,4 +1,4 @@
-"""Arrays in files: opened without reading them, read a piece at a time, let go of after."""
+"""Arrays in files: mapped instead of read, processed in chunks, dropped from memory afterwards."""
 
 from __future__ import annotations
 
@@ -13,38 +13,54 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-PIECE = 1 << 17  # rows that are read or written at a time
+CHUNK_ROWS = 1 << 17  # rows that are read or written at a time
 
 
-def pieces(rows: int, step: int = PIECE) -> Iterator[slice]:
+def chunks(rows: int, step: int = CHUNK_ROWS) -> Iterator[slice]:
     """Slices that cover this many rows."""
     for first in range(0, rows, step):
         yield slice(first, min(first + step, rows))
 
 
-def read_about(path: Path, kind: str, version: int) -> dict[str, Any]:
-    """The description of a folder, or an error that names the file."""
+def read_header(path: Path, kind: str, version: int, oldest: int) -> dict[str, Any]:
+    """The JSON header of a folder.
+
+    Args:
+        path: the header file.
+        kind: the format it must state.
+        version: the version that this package writes.
+        oldest: the oldest version that it reads.
+
+    Raises:
+        FileNotFoundError: if there is no such file.
+        ValueError: if the file is damaged or has another format or version.
+    """
     if not path.exists():
-        raise FileNotFoundError(f"{path} is not there: {path.parent} is no {kind}")
+        raise FileNotFoundError(f"{path} does not exist; {path.parent} is not a {kind}")
     try:
-        about = json.loads(path.read_text())
-        found, number = about["format"], about["version"]
+        header = json.loads(path.read_text())
+        found, number = header["format"], header["version"]
     except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{path} cannot be read ({error})") from error
-    if found != kind or number != version:
+        raise ValueError(f"{path} is damaged ({error})") from error
+    if found != kind or not isinstance(number, int) or not oldest <= number <= version:
         raise ValueError(
-            f"{path} says {found!r}, version {number}; expected {kind!r}, version {version}: make it again"
+            f"{path} has format {found!r}, version {number}; expected {kind!r}, version {version}: rebuild it"
         )
-    result: dict[str, Any] = about
+    result: dict[str, Any] = header
     return result
 
 
 def open_array(path: Path, shape: tuple[int, ...]) -> NDArray[Any]:
-    """A mapped .npy file of the shape that is expected, or an error that names it."""
+    """Maps a .npy file of the given shape.
+
+    Raises:
+        FileNotFoundError: if there is no such file.
+        ValueError: if it is damaged or has another shape.
+    """
     try:
         array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError:
-        raise FileNotFoundError(f"{path} is not there") from None
+        raise FileNotFoundError(f"{path} does not exist") from None
     except (ValueError, OSError) as error:
         raise ValueError(f"{path} is damaged ({error})") from error
     if array.shape != shape:
@@ -53,7 +69,7 @@ def open_array(path: Path, shape: tuple[int, ...]) -> NDArray[Any]:
 
 
 def create_array(path: Path, dtype: Any, shape: tuple[int, ...], *, by_column: bool = False) -> np.memmap[Any, Any]:
-    """A new mapped .npy file to write into; the disk's room for it is taken at once, so that none is missing later."""
+    """Creates a mapped .npy file; its disk space is reserved at once, so that later writes cannot run out of it."""
     array = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape, fortran_order=by_column)
     try:
         with path.open("r+b") as file:
@@ -64,19 +80,19 @@ def create_array(path: Path, dtype: Any, shape: tuple[int, ...], *, by_column: b
 
 
 def drop_pages(array: NDArray[Any]) -> None:
-    """Gives back the memory of a mapped file's pages, which the system keeps in its cache while there is room."""
+    """Releases the resident pages of a mapped file; the system keeps them in its file cache while there is room."""
     mapping = getattr(array, "_mmap", None)
     if mapping is not None:
         mapping.madvise(mmap.MADV_DONTNEED)
 
 
 def crc32(array: NDArray[Any]) -> int:
-    """The checksum of an array's bytes."""
+    """Checksum of the bytes of an array."""
     return zlib.crc32(np.ascontiguousarray(array).data)
 
 
 def file_crc32(path: Path) -> int:
-    """The checksum of a file."""
+    """Checksum of a file."""
     value = 0
     with path.open("rb") as file:
         while content := file.read(1 << 24):
@@ -85,7 +101,7 @@ def file_crc32(path: Path) -> int:
 
 
 def zeros(rows: int, width: int) -> NDArray[np.float32]:
-    """Zeros that begin at a page, so that 16 channels are a cache line; in large pages where the system has them."""
+    """Page-aligned zeros, in huge pages where the system has them; 16 channels then fill one cache line."""
     memory = mmap.mmap(-1, max(1, rows * width * 4), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     if hasattr(mmap, "MADV_HUGEPAGE"):
         memory.madvise(mmap.MADV_HUGEPAGE)
@@ -93,24 +109,24 @@ def zeros(rows: int, width: int) -> NDArray[np.float32]:
 
 
 class VectorWriter:
-    """A .npy file of one axis that grows as pieces come."""
+    """A one-dimensional .npy file that is appended to."""
 
     def __init__(self, path: Path, dtype: np.dtype[Any]) -> None:
         self.dtype, self.count = dtype, 0
         self._file: IO[bytes] = path.open("w+b")
-        self._header()
+        self._write_header()
 
-    def append(self, piece: NDArray[Any]) -> None:
-        """Adds numbers at the end."""
-        piece.astype(self.dtype, copy=False).tofile(self._file)
-        self.count += len(piece)
+    def append(self, values: NDArray[Any]) -> None:
+        """Appends values."""
+        values.astype(self.dtype, copy=False).tofile(self._file)
+        self.count += len(values)
 
     def close(self) -> None:
-        """Writes the length, for which the header has room."""
+        """Writes the final length into the header and closes the file."""
         self._file.seek(0)
-        self._header()
+        self._write_header()
         self._file.close()
 
-    def _header(self) -> None:
+    def _write_header(self) -> None:
         description = {"descr": self.dtype.str, "fortran_order": False, "shape": (self.count,)}
         np.lib.format.write_array_header_1_0(self._file, description)  # padded for lengths of up to 21 digits

@@ -2,21 +2,21 @@
 
 A finished store is a folder with
 
-- ``store.json``: what it was made of: graph, degree, blocks of channels, data type;
-- ``vectors.npy``, of shape (rows, K+1, channels): all of a node lies together, so that a batch of nodes reads little;
-- ``rows.npy``: the node of each row, ascending; ``y.npy``: its class; ``splits.npy`` (splits, rows): 1 for training,
-  2 validation, 3 test; the last two where the graph has them;
+- ``store.json``: what it was made of: data set, degree, blocks of channels, data type, feature transform;
+- ``vectors.npy``, (rows, K+1, channels): a node's values are contiguous, so that a batch of nodes reads little;
+- ``rows.npy``: the node of each row, ascending; ``y.npy``: its class; ``splits.npy`` (splits, rows): 1 training,
+  2 validation, 3 test; ``nodes.npy``: its name; the last three only if the data set has them;
 - ``basis.json``, written last: gamma, sqrt_beta and rank of every channel, and checksums of the vectors.
 
-While it is made, every finished block of channels has a ``block-0000.json`` with its numbers, its checksums and the
-name of its file, (K+1, rows, channels of the block). ``log.jsonl`` says how long the work took; it is no part of the
-store.
+While a store is made, every finished block of channels has a ``block-0000.json`` with its coefficients, checksums and
+file name; the file has shape (K+1, rows, channels of the block). ``log.jsonl`` records how long the work took.
 """
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -26,37 +26,85 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from polybasis.bases import PolynomialBasis
-from polybasis.data.dataset import Metric
-from polybasis.store.arrays import crc32, drop_pages, open_array, pieces, read_about
+from polybasis.data.dataset import LabelledNodes, Masks, Metric
+from polybasis.features import FeatureTransform
+from polybasis.store.arrays import chunks, crc32, drop_pages, open_array, read_header
+from polybasis.store.graph_folder import masks_of
 
-KIND, VERSION = "polybasis store", 2
+KIND, VERSION, OLDEST = "polybasis store", 3, 2
 
 
-@dataclass(frozen=True)
-class BasisStore:
-    """An opened store; vectors are mapped, not read.
+@dataclass(frozen=True, eq=False)
+class BasisStore(LabelledNodes):
+    """An opened store; vectors are mapped, not read. Node i of ``y``, ``nodes`` and splits is row i.
 
-    Attributes:
+    Attributes beyond those of :class:`polybasis.data.dataset.LabelledNodes`:
         path: the folder.
         vectors: (rows, K+1, channels).
-        rows: the nodes whose rows are there, ascending.
-        y: their classes, -1 where unknown, or None.
-        splits: (splits, rows): 1 training, 2 validation, 3 test, or None.
+        rows: the nodes of the data set whose rows are stored, ascending.
         gamma, sqrt_beta: (K+1, channels), float64. The last gamma is 0: no filter of degree K depends on it.
         rank: (channels,).
-        name, metric: of the data set.
+        header: contents of ``store.json``.
     """
 
     path: Path
     vectors: NDArray[Any]
     rows: NDArray[np.int64]
-    y: NDArray[np.integer[Any]] | None
-    splits: NDArray[np.int8] | None
     gamma: Tensor
     sqrt_beta: Tensor
     rank: Tensor
-    name: str
-    metric: Metric
+    header: dict[str, Any]
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """Name of the data set."""
+        return str(self.header["name"])
+
+    @property
+    def metric(self) -> Metric:  # type: ignore[override]
+        """Metric of the data set."""
+        metric: Metric = self.header["metric"]
+        return metric
+
+    @property
+    def protocol(self) -> str:  # type: ignore[override]
+        """Split protocol of the data set."""
+        return str(self.header.get("protocol") or ("fixed" if self.header["splits"] else "stratified"))
+
+    @property
+    def feature_transform(self) -> FeatureTransform | None:
+        """The transform that was applied to the features."""
+        transform: FeatureTransform | None = self.header.get("feature_transform")
+        return transform
+
+    @cached_property
+    def y(self) -> Tensor:  # type: ignore[override]
+        """Class of each row as an index into ``classes``; -1 if unknown."""
+        if not self.header["y"]:
+            return torch.full((len(self),), -1)
+        return torch.from_numpy(np.array(open_array(self.path / "y.npy", (len(self),)))).long()
+
+    @cached_property
+    def classes(self) -> tuple[Any, ...]:  # type: ignore[override]
+        """The classes, in the order of a model's outputs."""
+        return tuple(self.header.get("classes") or range(int(self.y.max()) + 1 if len(self) else 0))
+
+    @cached_property
+    def nodes(self) -> NDArray[np.str_] | None:  # type: ignore[override]
+        """Names of the rows' nodes; None if nodes are named by their numbers."""
+        return open_array(self.path / "nodes.npy", (len(self),)) if self.header.get("named") else None
+
+    @cached_property
+    def fixed_splits(self) -> list[Masks]:  # type: ignore[override]
+        """Masks over the rows that come with the data set."""
+        count = self.header["splits"]
+        return masks_of(open_array(self.path / "splits.npy", (count, len(self))) if count else None)
+
+    @property
+    def fingerprint(self) -> str:
+        """The same for two stores exactly if they were made of the same data in the same way."""
+        made = (self.K, self.header["rows"], self.header["dtype"], self.feature_transform)
+        return f"{self.header.get('identity') or self.name} {made}"
 
     @property
     def K(self) -> int:
@@ -65,38 +113,61 @@ class BasisStore:
 
     @property
     def channels(self) -> int:
-        """How many channels there are."""
+        """Number of channels, one for each feature."""
         return self.gamma.shape[1]
+
+    @property
+    def num_features(self) -> int:  # type: ignore[override]
+        """Number of features."""
+        return self.channels
+
+    @property
+    def structure_only(self) -> bool:  # type: ignore[override]
+        """Whether the features are the identity because the data has none."""
+        return bool(self.header.get("structure_only"))
 
     def __len__(self) -> int:
         return len(self.rows)
 
-    def places(self, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Where nodes stand among the rows that are kept."""
+    def node_names(self) -> list[Any]:
+        """The name of every row's node, or its number."""
+        names: list[Any] = (self.rows if self.nodes is None else self.nodes).tolist()
+        return names
+
+    def row_indices(self, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The rows of some nodes.
+
+        Raises:
+            ValueError: for a node whose row is not stored.
+        """
         places = np.searchsorted(self.rows, nodes)
         found = (places < len(self.rows)) & (self.rows[np.minimum(places, len(self.rows) - 1)] == nodes)
         if not found.all():
-            raise ValueError(f"node {int(nodes[~found][0])} is not in {self.path}: it keeps {len(self.rows):,} rows")
+            raise ValueError(f"node {int(nodes[~found][0])} is not among the {len(self.rows):,} rows of {self.path}")
         return places
 
-    def batch(self, places: NDArray[np.int64]) -> Tensor:
-        """The vectors of some rows, (len(places), K+1, channels), as they are stored."""
-        return torch.from_numpy(np.asarray(self.vectors[places]))
+    def batch(self, rows: NDArray[np.int64]) -> Tensor:
+        """The vectors of some rows, (len(rows), K+1, channels), in the stored data type."""
+        return torch.from_numpy(np.asarray(self.vectors[rows]))
 
     def coordinates(self, basis: PolynomialBasis) -> Tensor:
-        """Any basis on the stored one, (K+1, K+1, channels); gradients flow to a basis that is learned."""
+        """Coordinates of a basis on the stored one, (K+1, K+1, channels); differentiable in the basis."""
         return basis.coordinates(self.gamma, self.sqrt_beta)
 
     def verify(self) -> None:
-        """Reads all vectors and compares their checksums; refuses damage by the file's name."""
-        step = checked_rows(read_about(self.path / "store.json", KIND, VERSION))
+        """Reads all vectors and compares their checksums.
+
+        Raises:
+            ValueError: names the damaged file.
+        """
+        step = checked_rows(self.header)
         found = checksums(self.vectors, step)
         expected = json.loads((self.path / "basis.json").read_text())["crc32"]
         for number, pair in enumerate(zip(found, expected, strict=True)):
             if pair[0] != pair[1]:
                 raise ValueError(
-                    f"{self.path / 'vectors.npy'} is damaged at row {number * step} or after: its checksum is "
-                    "another; remove the store and make it again"
+                    f"{self.path / 'vectors.npy'}: checksum mismatch at row {number * step} or after; "
+                    "remove the store and run precompute again"
                 )
 
 
@@ -108,49 +179,46 @@ def open_store(path: str | Path, *, verify: bool = False) -> BasisStore:
         verify: read all of it and compare checksums.
 
     Raises:
-        ValueError: for a store that is not finished, damaged, or of another version; the file is named.
+        FileNotFoundError, ValueError: for a store that is unfinished, damaged or of another version; names the file.
     """
     folder = Path(path)
-    about = read_about(folder / "store.json", KIND, VERSION)
+    header = read_header(folder / "store.json", KIND, VERSION, OLDEST)
     place = folder / "basis.json"
     if not place.exists():
-        raise ValueError(f"{place} is not there: the store is not finished; run precompute again")
+        raise ValueError(f"{place} does not exist: the store is unfinished; run precompute again")
     try:
         found = json.loads(place.read_text())
         gamma, sqrt_beta, rank = (np.asarray(found[key]) for key in ("gamma", "sqrt_beta", "rank"))
-        degrees, channels = about["K"] + 1, sum(about["blocks"])
+        degrees, channels = header["K"] + 1, sum(header["blocks"])
         if (gamma.shape, sqrt_beta.shape, rank.shape) != ((degrees, channels), (degrees, channels), (channels,)):
-            raise ValueError("its numbers have another shape")
+            raise ValueError("coefficients of the wrong shape")
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{place} is damaged ({error}); remove it and run precompute again") from error
-    rows = about["rows"]
+    rows = header["rows"]
     store = BasisStore(
         folder,
         open_array(folder / "vectors.npy", (rows, degrees, channels)),
         open_array(folder / "rows.npy", (rows,)),
-        open_array(folder / "y.npy", (rows,)) if about["y"] else None,
-        open_array(folder / "splits.npy", (about["splits"], rows)) if about["splits"] else None,
         torch.from_numpy(gamma).double(),
         torch.from_numpy(sqrt_beta).double(),
         torch.from_numpy(rank),
-        about["name"],
-        about["metric"],
+        header,
     )
     if verify:
         store.verify()
     return store
 
 
-def checked_rows(about: dict[str, Any]) -> int:
-    """Rows that have a checksum together, and are joined at a time: some 16 MB of vectors."""
-    row: int = (about["K"] + 1) * sum(about["blocks"]) * np.dtype(about["dtype"]).itemsize
+def checked_rows(header: dict[str, Any]) -> int:
+    """Rows that share a checksum and are merged at a time: about 16 MB of vectors."""
+    row: int = (header["K"] + 1) * sum(header["blocks"]) * np.dtype(header["dtype"]).itemsize
     return max(1, (1 << 24) // row)
 
 
 def checksums(vectors: NDArray[Any], step: int, axis: int = 0) -> list[int]:
-    """Of every so many rows, which stand on this axis."""
+    """Checksums of every ``step`` rows, which are on the given axis."""
     found = []
-    for rows in pieces(vectors.shape[axis], step):
+    for rows in chunks(vectors.shape[axis], step):
         found.append(crc32(vectors[rows] if axis == 0 else vectors[:, rows]))
         drop_pages(vectors)
     return found

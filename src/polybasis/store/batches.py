@@ -1,4 +1,4 @@
-"""Batches of a store's rows, read ahead of their turn."""
+"""Batches of a store's rows, read ahead."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from polybasis.store.basis_store import BasisStore
 
 
 class Batches:
-    """Reads a batch while the one before it is worked on. Two batches are in memory.
+    """Reads the next batch while the current one is processed; two batches are in memory.
 
     Attributes:
-        waited: seconds for which somebody had to wait for a batch.
+        waited: seconds spent waiting for a batch.
     """
 
     def __init__(self, store: BasisStore) -> None:
@@ -27,7 +27,7 @@ class Batches:
         self._buffers = [np.empty((0, store.K + 1, store.channels), store.vectors.dtype) for _ in range(2)]
 
     def over(self, batches: list[NDArray[np.int64]]) -> Iterator[Tensor]:
-        """The vectors of one batch of rows after the other; valid until the next is asked for."""
+        """The vectors of each batch of rows in turn, (rows, K+1, channels); valid until the next one is requested."""
         with ThreadPoolExecutor(1) as reader:
             coming = [reader.submit(self._read, 0, batches[0])] if batches else []
             for number in range(len(batches)):
@@ -38,9 +38,9 @@ class Batches:
                     coming.append(reader.submit(self._read, (number + 1) % 2, batches[number + 1]))
                 yield vectors
 
-    def _read(self, buffer: int, places: NDArray[np.int64]) -> Tensor:
-        if len(self._buffers[buffer]) < len(places):
-            self._buffers[buffer] = np.empty((len(places), *self._buffers[buffer].shape[1:]), self.store.vectors.dtype)
-        out = self._buffers[buffer][: len(places)]
-        np.take(self.store.vectors, places, axis=0, out=out, mode="clip")
+    def _read(self, buffer: int, rows: NDArray[np.int64]) -> Tensor:
+        if len(self._buffers[buffer]) < len(rows):
+            self._buffers[buffer] = np.empty((len(rows), *self._buffers[buffer].shape[1:]), self.store.vectors.dtype)
+        out = self._buffers[buffer][: len(rows)]
+        np.take(self.store.vectors, rows, axis=0, out=out, mode="clip")
         return torch.from_numpy(out)

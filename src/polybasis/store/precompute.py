@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import shutil
 import time
@@ -14,20 +13,29 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
+from filelock import Timeout
 from numpy.typing import NDArray
 
 from polybasis import native
-from polybasis.cluster import spread
-from polybasis.files import append_line, write_atomically
+from polybasis.cluster import map_on_ray
+from polybasis.features import FeatureTransform
+from polybasis.files import append_line, lock_for, write_atomically
 from polybasis.krylov.signal import checked_degree
-from polybasis.store.arrays import crc32, create_array, drop_pages, open_array, pieces, read_about
-from polybasis.store.basis_store import KIND, VERSION, BasisStore, checked_rows, open_store
-from polybasis.store.blocks import Report, TwoVectors, block_numbers, make_block, make_block_of, peak_memory
+from polybasis.store.arrays import chunks, crc32, create_array, drop_pages, open_array, read_header
+from polybasis.store.basis_store import KIND, OLDEST, VERSION, BasisStore, checked_rows, open_store
+from polybasis.store.blocks import (
+    OnBlockStep,
+    TwoVectors,
+    finished_block,
+    make_block,
+    make_block_remotely,
+    peak_memory,
+)
 from polybasis.store.graph_folder import GraphFolder
 
 WIDTHS = (64, 48, 32, 16, 8, 4, 2, 1)  # channels of a block; the kernels take 64 at once, a cache line holds 16
-OWN_MEMORY = 640 << 20  # Python, torch, pieces of files on their way, and what two threads hold
-THREAD_MEMORY = 120 << 20  # what each further one holds where vectors are read in stripes
+BASE_MEMORY = 640 << 20  # Python, torch, file chunks in flight, and the buffers of two threads
+THREAD_MEMORY = 120 << 20  # buffers of each further thread if vectors are read in stripes
 Keep = Literal["labelled", "all"]
 
 
@@ -38,8 +46,8 @@ class Plan:
     Attributes:
         K: degree.
         blocks: channels of each block.
-        rows: how many rows are kept.
-        memory: bytes at most, about.
+        rows: number of rows to keep.
+        memory: approximate peak memory in bytes.
         disk: bytes of the store; twice as much while it is made.
     """
 
@@ -53,25 +61,33 @@ class Plan:
 def plan_precompute(
     graph: GraphFolder, K: int, *, memory: int, rows: int, dtype: str = "float32", threads: int | None = None
 ) -> Plan:
-    """Cuts the channels into blocks of which two vectors fit in memory; threads: torch's number unless given.
+    """Divides the channels into blocks of which two vectors fit in memory.
+
+    Args:
+        graph: the graph, with features.
+        K: the degree.
+        memory: memory limit in bytes.
+        rows: number of rows to keep.
+        dtype: data type of the stored vectors.
+        threads: number of threads; torch's by default.
 
     Raises:
-        ValueError: where not even one channel fits.
+        ValueError: if not even one channel fits.
     """
     checked_degree(K)
     if graph.x is None:
-        raise ValueError(f"{graph.path} has no features to make a basis of")
+        raise ValueError(f"{graph.path} has no features to compute a basis of")
     channels = graph.x.shape[1]
 
     more_threads = max(0, (threads or torch.get_num_threads()) - 2)
 
     def needed(width: int) -> int:
-        vector = graph.nodes * width * 4
-        return OWN_MEMORY + 2 * vector + (more_threads * THREAD_MEMORY if vector > native.STRIPE else 0)
+        vector = graph.num_nodes * width * 4
+        return BASE_MEMORY + 2 * vector + (more_threads * THREAD_MEMORY if vector > native.STRIPE else 0)
 
     width = next((w for w in WIDTHS if needed(w) <= memory), 0)
     if width == 0:
-        raise ValueError(f"one channel of {graph.path} needs {needed(1) / 2**30:.2f} GiB: allow more memory")
+        raise ValueError(f"one channel of {graph.path} needs {needed(1) / 2**30:.2f} GiB; raise the memory limit")
     width = min(width, channels)
     blocks = [min(width, channels - first) for first in range(0, channels, width)]
     return Plan(K, blocks, rows, needed(width), rows * (K + 1) * channels * np.dtype(dtype).itemsize)
@@ -80,10 +96,10 @@ def plan_precompute(
 def kept_rows(graph: GraphFolder, keep: Keep) -> NDArray[np.int64]:
     """The nodes whose rows a store keeps, ascending."""
     if keep == "all":
-        return np.arange(graph.nodes)
+        return np.arange(graph.num_nodes)
     if graph.y is None:
-        raise ValueError(f"{graph.path} has no classes: keep all rows, or add y.npy")
-    found = [np.flatnonzero(graph.y[rows] >= 0) + rows.start for rows in pieces(graph.nodes)]
+        raise ValueError(f"{graph.path} has no classes; keep all rows")
+    found = [np.flatnonzero(graph.y[rows] >= 0) + rows.start for rows in chunks(graph.num_nodes)]
     drop_pages(graph.y)
     return np.concatenate(found) if found else np.zeros(0, dtype=np.int64)
 
@@ -96,9 +112,10 @@ def precompute(
     memory: int = 8 << 30,
     keep: Keep = "labelled",
     dtype: str = "float32",
+    feature_transform: FeatureTransform | None = None,
     threads: int | None = None,
     cluster: str | None = None,
-    report: Report | None = None,
+    on_step: OnBlockStep | None = None,
 ) -> BasisStore:
     """Makes a store, or finishes one that was interrupted.
 
@@ -106,93 +123,117 @@ def precompute(
         graph: the graph, with features.
         out: the store's folder.
         K: the degree.
-        memory: bytes to stay within.
+        memory: memory limit in bytes.
         keep: rows of ``labelled`` nodes, or ``all``.
-        dtype: of the stored vectors, ``float32`` or ``float16``.
-        threads: torch's number unless given.
-        cluster: address of a Ray cluster whose nodes see both folders, or ``auto``; this machine alone unless given.
-        report: called after every step with the block, the number of blocks, the step and the number of steps.
+        dtype: data type of the stored vectors, ``float32`` or ``float16``.
+        feature_transform: transform of the features; the store records it, and so do models trained on it.
+        threads: number of threads; torch's by default.
+        cluster: address of a Ray cluster whose machines see both folders, or ``auto``; this machine by default.
+        on_step: called after every step with the block, the number of blocks, the step and the number of steps.
+
+    Raises:
+        ValueError: if the folder holds another store, another process works on it, or the memory limit is too low.
+        OSError: if the disk has too little space.
     """
     if dtype not in ("float32", "float16"):
         raise ValueError(f"dtype is {dtype!r}; expected float32 or float16")
     folder = Path(out)
     rows = kept_rows(graph, keep)
     plan = plan_precompute(graph, K, memory=memory, rows=len(rows), dtype=dtype, threads=threads)
-    about = _claim(graph, folder, plan, rows, dtype)
-    del rows
-    with _alone(folder):
+    with _exclusive(folder):
+        header = _start(graph, folder, plan, rows, dtype, feature_transform)
+        del rows
         if not (folder / "basis.json").exists():
-            _check_room(folder, plan)
-            missing = [n for n in range(len(about["blocks"])) if block_numbers(folder, n) is None]
+            _check_disk_space(folder, plan)
+            missing = [n for n in range(len(header["blocks"])) if finished_block(folder, n) is None]
             if cluster is None:
-                vectors = TwoVectors(graph.nodes)
+                vectors = TwoVectors(graph.num_nodes)
                 for number in missing:
-                    make_block(graph, folder, number, threads, report, vectors)
+                    make_block(graph, folder, number, threads, on_step, vectors)
             else:
                 threads = threads or torch.get_num_threads()
                 jobs = [(graph.path.absolute(), folder.absolute(), number, threads) for number in missing]
-                ends = spread(make_block_of, jobs, address=cluster, processors=threads, memory=plan.memory)
+                ends = map_on_ray(make_block_remotely, jobs, address=cluster, processors=threads, memory=plan.memory)
                 for done, (_, result) in enumerate(ends):
                     result()
-                    if report is not None:
-                        report(done, len(missing), K + 1, K + 1)
-            _join(folder, about)
+                    if on_step is not None:
+                        on_step(done, len(missing), K + 1, K + 1)
+            _merge_blocks(folder, header)
         store = open_store(folder)
-        for left in (*folder.glob("block-*"), *folder.glob(".block-*")):  # of this run, and of those that were killed
+        for left in (*folder.glob("block-*"), *folder.glob(".block-*")):  # of this run and of killed ones
             left.unlink(missing_ok=True)
     return store
 
 
-def _check_room(folder: Path, plan: Plan) -> None:
-    """Refuses to begin what the disk has no room for: blocks, and beside them the array they are joined to."""
-    there = sum(path.stat().st_size for path in folder.iterdir())
-    needed, free = 2 * plan.disk - there, shutil.disk_usage(folder).free
+def _check_disk_space(folder: Path, plan: Plan) -> None:
+    """Refuses to start if the disk cannot hold the blocks and the array they are merged into."""
+    used = sum(path.stat().st_size for path in folder.iterdir())
+    needed, free = 2 * plan.disk - used, shutil.disk_usage(folder).free
     if needed > free:
-        raise OSError(
-            f"{folder} needs {needed / 2**30:.2f} GiB more while it is made; the disk has {free / 2**30:.2f} GiB"
-        )
+        raise OSError(f"{folder} needs {needed / 2**30:.2f} GiB while it is made; the disk has {free / 2**30:.2f} GiB")
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Holds a store for one process; a second one would take away what the first is at."""
-    with (folder / "store.json").open() as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ValueError(f"another process is making {folder}: wait for it") from None
+def _exclusive(folder: Path) -> Iterator[None]:
+    """Holds an exclusive lock on the folder."""
+    lock = lock_for(folder, timeout=0)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise ValueError(f"another process is working on {folder}; wait for it to finish") from None
+    try:
         yield
+    finally:
+        lock.release()
 
 
-def _claim(graph: GraphFolder, folder: Path, plan: Plan, rows: NDArray[np.int64], dtype: str) -> dict[str, Any]:
-    """What the store is to be: written down for a new one, compared for one that is there."""
-    about = {
+def _start(
+    graph: GraphFolder,
+    folder: Path,
+    plan: Plan,
+    rows: NDArray[np.int64],
+    dtype: str,
+    feature_transform: FeatureTransform | None,
+) -> dict[str, Any]:
+    """Writes the header and the node data of a new store, or checks those of an existing one."""
+    header: dict[str, Any] = {
         "format": KIND,
         "version": VERSION,
         "name": graph.name,
+        "identity": graph.identity,
         "metric": graph.metric,
-        "graph": graph.checksums,
+        "classes": list(graph.classes),
+        "protocol": graph.protocol,
+        "feature_transform": feature_transform,
+        "graph": graph.header["crc32"],
         "K": plan.K,
         "rows": plan.rows,
         "dtype": dtype,
         "blocks": plan.blocks,
         "y": int(graph.y is not None),
         "splits": 0 if graph.splits is None else len(graph.splits),
+        "named": graph.nodes is not None,
+        "structure_only": bool(graph.header.get("structure_only")),
     }
     place = folder / "store.json"
     if place.exists():
-        found = read_about(place, KIND, VERSION)
-        if {**found, "blocks": 0} != {**about, "blocks": 0}:
-            raise ValueError(f"{place} is of another graph, degree, data type or choice of rows: remove {folder}, or "
-                             "choose another folder")  # fmt: skip
+        found = read_header(place, KIND, VERSION, OLDEST)
+        common = {key: header[key] for key in found if key not in ("version", "blocks") and key in header}
+        if common != {key: found[key] for key in common} or found.get("feature_transform") != feature_transform:
+            raise ValueError(
+                f"{place} belongs to another graph, degree, data type, feature transform or choice of rows; "
+                f"remove {folder} or choose another folder"
+            )
         if max(found["blocks"]) > max(plan.blocks) and not (folder / "basis.json").exists():
-            raise ValueError(f"{place} was begun with blocks of {max(found['blocks'])} channels, which need more "
-                             f"memory: allow it, or remove {folder}")  # fmt: skip
+            raise ValueError(
+                f"{place} was started with blocks of {max(found['blocks'])} channels, which need more memory; "
+                f"raise the memory limit or remove {folder}"
+            )
         return found
     folder.mkdir(parents=True, exist_ok=True)
-    begun = {"rows.npy", "y.npy", "splits.npy"}  # what a run that was killed right here has left
-    if any(path.name not in begun and not path.name.startswith(".store.json.") for path in folder.iterdir()):
-        raise FileExistsError(f"{folder} is not empty and no store: choose another folder")
+    leftovers = {"rows.npy", "y.npy", "splits.npy", "nodes.npy"}  # of a run that was killed during the lines below
+    if any(path.name not in leftovers and not path.name.startswith(".store.json.") for path in folder.iterdir()):
+        raise FileExistsError(f"{folder} is neither empty nor a store; choose another folder")
     for path in folder.iterdir():
         path.unlink()
     np.save(folder / "rows.npy", rows)
@@ -202,31 +243,33 @@ def _claim(graph: GraphFolder, folder: Path, plan: Plan, rows: NDArray[np.int64]
     if graph.splits is not None:
         np.save(folder / "splits.npy", graph.splits[:, rows])
         drop_pages(graph.splits)
-    write_atomically(place, json.dumps(about, indent=1).encode())
-    return about
+    if graph.nodes is not None:
+        np.save(folder / "nodes.npy", graph.nodes[rows])
+    write_atomically(place, json.dumps(header, indent=1).encode())
+    return header
 
 
-def _join(folder: Path, about: dict[str, Any]) -> None:
-    """Makes one array of all blocks, in which a node's numbers lie together; refuses a damaged block by its name."""
-    K, rows, widths = about["K"], about["rows"], about["blocks"]
+def _merge_blocks(folder: Path, header: dict[str, Any]) -> None:
+    """Merges the blocks into one array in which a node's values are contiguous, verifying their checksums."""
+    K, rows, widths = header["K"], header["rows"], header["blocks"]
     start = time.monotonic()
-    numbers, blocks = [], []
+    records, blocks = [], []
     for number, width in enumerate(widths):
-        found = block_numbers(folder, number)
-        assert found is not None
-        numbers.append(found)
-        blocks.append(open_array(folder / found["file"], (K + 1, rows, width)))
+        record = finished_block(folder, number)
+        assert record is not None
+        records.append(record)
+        blocks.append(open_array(folder / record["file"], (K + 1, rows, width)))
     target = folder / ".vectors.npy"
     try:
-        vectors = create_array(target, about["dtype"], (rows, K + 1, sum(widths)))
+        vectors = create_array(target, header["dtype"], (rows, K + 1, sum(widths)))
         checks = []
-        for piece, here in enumerate(pieces(rows, checked_rows(about))):
+        for chunk, here in enumerate(chunks(rows, checked_rows(header))):
             first = 0
             for number, block in enumerate(blocks):
                 part = block[:, here]
-                if crc32(part) != numbers[number]["crc32"][piece]:
-                    place = folder / numbers[number]["file"]
-                    raise ValueError(f"{place} is damaged: its checksum is another; remove it and run precompute again")
+                if crc32(part) != records[number]["crc32"][chunk]:
+                    place = folder / records[number]["file"]
+                    raise ValueError(f"{place}: checksum mismatch; remove it and run precompute again")
                 vectors[here, :, first : first + widths[number]] = part.transpose(1, 0, 2)
                 first += widths[number]
                 drop_pages(block)
@@ -238,10 +281,10 @@ def _join(folder: Path, about: dict[str, Any]) -> None:
     except BaseException:
         target.unlink(missing_ok=True)
         raise
-    joined: dict[str, Any] = {
-        key: np.concatenate([np.asarray(part[key]) for part in numbers], axis=-1).tolist()
+    merged: dict[str, Any] = {
+        key: np.concatenate([np.asarray(record[key]) for record in records], axis=-1).tolist()
         for key in ("gamma", "sqrt_beta", "rank")
     }
-    write_atomically(folder / "basis.json", json.dumps({**joined, "crc32": checks}).encode())
-    said = {"joined": True, "seconds": round(time.monotonic() - start, 2), "peak_memory": peak_memory()}
-    append_line(folder / "log.jsonl", json.dumps(said))
+    write_atomically(folder / "basis.json", json.dumps({**merged, "crc32": checks}).encode())
+    entry = {"merged": True, "seconds": round(time.monotonic() - start, 2), "peak_memory": peak_memory()}
+    append_line(folder / "log.jsonl", json.dumps(entry))

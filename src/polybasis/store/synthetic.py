@@ -1,4 +1,4 @@
-"""Seeded graphs of any size with unequal degrees, made as a stream."""
+"""Seeded random graphs of any size with heavy-tailed degrees, generated as a stream."""
 
 from __future__ import annotations
 
@@ -10,38 +10,42 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polybasis.store.graph_folder import CHUNK, Edges, GraphFolder, NodeData, build_graph_folder
+from polybasis.store.graph_folder import Edges, GraphFolder, build_graph_folder
 
 CLASSES = 10
+BATCH = 1 << 22  # edges that are generated at a time
 
 
 def synthetic_edges(nodes: int, edges: int, seed: int = 0) -> Iterator[Edges]:
-    """A stream of edges whose degrees are unequal as those of real graphs: one end is drawn with a power law.
+    """A stream of edges with heavy-tailed degrees: one endpoint of each edge follows a power law.
 
     Args:
-        nodes, edges: how many; some edges come out as self-loops or twice and are lost in building.
+        nodes, edges: numbers of nodes and edges; self-loops and duplicates are dropped when the graph is built.
         seed: the same seed gives the same stream.
+
+    Yields:
+        Arrays of shape (m, 2).
     """
     rng = np.random.default_rng(seed)
-    stride = 0x9E3779B1 | 1  # scatters the ranks over all nodes, one to one where it is prime to their number
+    stride = 0x9E3779B1 | 1  # coprime to the number of nodes below: scatters ranks over all nodes one to one
     while np.gcd(stride, nodes) != 1:
         stride += 2
-    for first in range(0, edges, CHUNK):
-        uniform = rng.random((min(CHUNK, edges - first), 2))
+    for first in range(0, edges, BATCH):
+        uniform = rng.random((min(BATCH, edges - first), 2))
         uniform[:, 0] *= uniform[:, 0] * uniform[:, 0]
         yield (nodes * uniform).astype(np.int64) * stride % nodes
 
 
 @dataclass(frozen=True)
 class SyntheticFeatures:
-    """Uniform random features, made when they are asked for."""
+    """Uniform random features, generated on request."""
 
     shape: tuple[int, int]
     seed: int
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Of the file they are written to."""
+        """Data type of the file they are written to."""
         return np.dtype(np.float16)
 
     def __getitem__(self, rows: slice) -> NDArray[Any]:
@@ -59,15 +63,15 @@ def make_synthetic(
     memory: int = 1 << 30,
     seed: int = 0,
 ) -> GraphFolder:
-    """Makes the folder of a synthetic graph.
+    """Generates the folder of a synthetic graph.
 
     Args:
-        path: the folder.
+        path: the folder, which must not exist.
         nodes, edges: see :func:`synthetic_edges`.
-        features: how many, float16.
-        labelled: share of the nodes that have a class, one of ten at random; they are cut 50/25/25.
-        memory: bytes to stay within, about.
-        seed: of everything.
+        features: number of features, float16.
+        labelled: fraction of nodes that have one of ten random classes; they are split 50/25/25.
+        memory: approximate memory limit in bytes.
+        seed: seed of all random numbers.
     """
     rng = np.random.default_rng([seed, 1])
     known = rng.random(nodes, dtype=np.float32) < labelled
@@ -75,5 +79,6 @@ def make_synthetic(
     y[known] = rng.integers(0, CLASSES, int(known.sum()))
     splits = np.zeros((1, nodes), dtype=np.int8)
     splits[0, known] = rng.choice(np.array([1, 2, 3], dtype=np.int8), int(known.sum()), p=[0.5, 0.25, 0.25])
-    data = NodeData(SyntheticFeatures((nodes, features), seed), y, splits, "synthetic")
-    return build_graph_folder(path, synthetic_edges(nodes, edges, seed), nodes, memory=memory, data=data)
+    x = SyntheticFeatures((nodes, features), seed)
+    stream = synthetic_edges(nodes, edges, seed)
+    return build_graph_folder(path, stream, nodes, x=x, y=y, splits=splits, name="synthetic", memory=memory)

@@ -1,9 +1,15 @@
-"""Training: configurations, the fit loop, checkpoints, runs over splits, tuning."""
+"""Training: configurations, fitting, jobs with results and saved models, tuning."""
 
-from polybasis.train.backtracking_adam import BacktrackingAdam
-from polybasis.train.config import Config, default_config, stored_config
-from polybasis.train.fitting import Fit
-from polybasis.train.graph_training import fit
-from polybasis.train.runs import Run, run_splits
+from polybasis.lazy import lazy_exports
 
-__all__ = ["BacktrackingAdam", "Config", "Fit", "Run", "default_config", "fit", "run_splits", "stored_config"]
+__getattr__, __dir__, __all__ = lazy_exports(
+    __name__,
+    {
+        "backtracking_adam": ["BacktrackingAdam"],
+        "config": ["Config", "load_preset"],
+        "fitting": ["Fit", "fit"],
+        "job": ["Job", "run_job", "run_jobs"],
+        "source": ["FolderSource", "NamedSource", "TableSource", "find_source"],
+        "trained_model": ["TrainedModel"],
+    },
+)

@@ -1,4 +1,4 @@
-"""Adam for losses without noise: it never lets them rise."""
+"""Adam for deterministic losses, with backtracking."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
 
 
 class BacktrackingAdam:
-    """Adam that takes a step back where the loss rose.
+    """Adam that undoes steps which increase the loss.
 
-    With a constant step size Adam keeps jumping out of a minimum it has found, in any basis. Here a step after which
-    the loss is more than ``slack`` above its lowest so far is taken back, the momentum forgotten and the step size
-    halved; it grows again with every step that is kept. Meant for full batches without dropout, where a loss is a
-    function of the parameters alone.
+    With a constant step size, Adam keeps leaving a minimum it has found. Here a step is undone if the loss exceeds its
+    minimum so far by more than ``slack``; the momentum is then reset and the step size halved. The step size grows
+    again with every accepted step. Meant for full batches without dropout, where the loss is a function of the
+    parameters alone.
 
-    Several independent problems may be trained together: the last axis of every parameter is then cut into as many
-    equal parts as there are losses, and each problem has its own steps.
+    Several independent problems may be trained together: the last axis of every parameter is divided into as many equal
+    parts as there are losses, and each problem has its own step size.
 
     Args:
-        groups: parameters and their learning rate.
-        slack: share by which a loss may exceed its lowest so far.
+        groups: parameters with their learning rates.
+        slack: fraction by which a loss may exceed its minimum so far.
 
     >>> import torch
     >>> x = torch.nn.Parameter(torch.tensor([3.0, -1.0]))
@@ -43,10 +43,10 @@ class BacktrackingAdam:
         self._gradients: list[Tensor] = []
 
     def step(self, losses: Callable[[], Tensor]) -> Tensor:
-        """One step; returns the losses after it, one for each problem, shape (problems,).
+        """Takes a step and returns the losses after it, (problems,).
 
         Args:
-            losses: computes the losses from the parameters as they are.
+            losses: computes the losses from the current parameters.
         """
         if self._losses is None:
             self._losses, self._gradients = self._evaluated(losses)
@@ -60,14 +60,14 @@ class BacktrackingAdam:
         with torch.no_grad():
             for (parameter, lr), m, v in zip(self._parameters, mean, square, strict=True):
                 first, second, share = (
-                    self._spread(numbers, parameter) for numbers in (1 - BETA1**steps, 1 - BETA2**steps, self._share)
+                    self._expand(numbers, parameter) for numbers in (1 - BETA1**steps, 1 - BETA2**steps, self._share)
                 )
                 parameter.sub_(lr * share * (m / first) / ((v / second).sqrt() + EPSILON))
         found, gradients = self._evaluated(losses)
         kept = found <= self._lowest + self._slack * self._lowest.abs()
         with torch.no_grad():
             for i, (parameter, _) in enumerate(self._parameters):
-                keep = self._spread(kept, parameter)
+                keep = self._expand(kept, parameter)
                 parameter.copy_(torch.where(keep, parameter, before[i]))
                 self._gradients[i] = torch.where(keep, gradients[i], self._gradients[i])
                 self._mean[i] = torch.where(keep, mean[i], 0)
@@ -84,8 +84,8 @@ class BacktrackingAdam:
         return found.detach(), list(gradients)
 
     @staticmethod
-    def _spread(numbers: Tensor, parameter: Tensor) -> Tensor:
-        """A number for each problem as numbers along the parameter's last axis."""
+    def _expand(numbers: Tensor, parameter: Tensor) -> Tensor:
+        """One number for each problem, expanded along the parameter's last axis."""
         if len(numbers) == 1:
             return numbers[0]
         return numbers.repeat_interleave(parameter.shape[-1] // len(numbers))

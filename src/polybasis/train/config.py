@@ -1,194 +1,349 @@
-"""What is trained and how: one small document, in TOML on disk."""
+"""What to train and how: a small document, TOML on disk, in sections.
+
+.. code-block:: toml
+
+    preset = "published"
+
+    [model]
+    name = "optbasisgnn"
+    hidden = 64
+    K = 10
+
+    [optimizer]
+    lr = { linear = 0.01, coefficients = 0.005 }
+
+    [stopping]
+    epochs = 1000
+    patience = 200
+"""
 
 from __future__ import annotations
 
 import tomllib
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 import torch
 
-from polybasis.features import Features, binarize, row_normalize
+from polybasis.features import FeatureTransform
 from polybasis.nn.filter_layer import Role
-from polybasis.nn.models import Model, model_class
-from polybasis.nn.models.ensemble import Ensemble
-from polybasis.nn.models.label_reuse import LabelReuse
-from polybasis.nn.models.model import RoledModule
-from polybasis.nn.models.precomputed import PrecomputedGNN, scaled_hyperparameters
+from polybasis.nn.models.model import Model, model_class
 
-StopOn = Literal["score", "loss", "epochs"]
-Settings = Literal["published", "tuned"]
-Normalisation = Literal["rows", "binary"]
+EarlyStopping = Literal["score", "loss", "none"]
+Preset = Literal["published", "tuned"]
+BATCH_SIZE = 10_000  # of models on a precomputed basis
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """The model.
+
+    Attributes:
+        name: its name; see ``polybasis.nn.MODELS``.
+        hidden: hidden width.
+        precomputed: whether its filter runs on a precomputed basis of the features, as on a store.
+        arguments: the model's own hyperparameters, such as ``K`` and ``dropout``.
+    """
+
+    name: str
+    hidden: int = 64
+    precomputed: bool = False
+    arguments: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class OptimizerConfig:
+    """Adam.
+
+    Attributes:
+        lr, weight_decay: by role of the parameters (``linear``, ``coefficients``, ``recurrence``); a role without an
+            entry uses that of ``linear``.
+        ema_decay: decay of the exponential moving average of the weights; the average is then what is validated and
+            kept. None: no average.
+        batch_size: nodes in a batch, for models on a precomputed basis. None: all nodes of a graph, 10,000 of a store.
+    """
+
+    lr: dict[str, float] = field(default_factory=lambda: {"linear": 0.01})
+    weight_decay: dict[str, float] = field(
+        default_factory=lambda: {"linear": 5e-4, "coefficients": 0.0, "recurrence": 0.0}
+    )
+    ema_decay: float | None = None
+    batch_size: int | None = None
+
+
+@dataclass(frozen=True)
+class StoppingConfig:
+    """When training stops, and which epoch is kept.
+
+    Attributes:
+        epochs: maximum number of epochs.
+        patience: epochs without improvement after which training stops.
+        early_stopping: what must improve: the validation ``score`` or the validation ``loss``; ties go to the later
+            epoch. ``none``: train for exactly ``epochs`` epochs and keep the last one.
+    """
+
+    epochs: int = 1000
+    patience: int = 200
+    early_stopping: EarlyStopping = "score"
+
+
+SECTIONS: dict[str, type[Any]] = {"model": ModelConfig, "optimizer": OptimizerConfig, "stopping": StoppingConfig}
+_SECTION_OF = {item.name: name for name, section in SECTIONS.items() for item in fields(section)}
 
 
 @dataclass(frozen=True)
 class Config:
-    """A model with its hyperparameters and how to train it.
+    """A model with its hyperparameters and how to train it. :meth:`of` makes one from flat keywords.
 
     Attributes:
-        model: its name.
-        hidden: hidden width.
-        arguments: the model's own hyperparameters.
-        lr, weight_decay: of Adam, by role of the parameters; a role that is not there has the linear layers' numbers.
-        epochs: most epochs, or exactly as many; see ``stop_on``.
-        patience: epochs without a better validation result after which training ends.
-        stop_on: what better means: the validation ``score`` (accuracy or ROC AUC) or the validation ``loss``. Of
-            epochs with the same result the last counts. ``epochs``: training ends after ``epochs`` epochs, the last of
-            which counts whatever validation says; ``patience`` is not looked at.
-        settings: where the numbers come from.
-        batch: nodes of a batch, for the scaled-up model of this name, which is trained on a store. None: the model is
-            trained on a graph, on all nodes at once.
-        average: what of the running mean of the weights stays at each step, as 0.98; validated and kept is then the
-            mean in place of the weights themselves. None: no mean.
-        normalise: ``rows`` where every node's features are divided by their sum, if above 1, as many authors do;
-            ``binary`` where each that is not 0 counts as 1. None: features are taken as the data set has them.
-        members: copies of the model that start from different weights, are trained one after another, each to the epoch
-            that counts for it, and classify by their mean probability. None: one model alone.
-        labels: the probability that a training node's class is a feature of it in a training step; the other training
-            nodes are learned from. In evaluation all of their classes are features. The model then serves only the
-            graph it was trained on. None: classes are no features.
+        model, optimizer, stopping: the sections.
+        ensemble_size: number of models trained from different initial weights; their mean probability is the
+            prediction.
+        label_reuse: probability that the class of a training node is a feature in a training step; see
+            :class:`polybasis.nn.models.label_reuse.LabelReuse`. None: classes are not features.
+        feature_transform: ``row-normalize`` divides each node's features by their sum where it exceeds 1; ``binarize``
+            replaces nonzeros by 1. None: features are used as they are.
+        preset: where the values come from.
     """
 
-    model: str
-    hidden: int = 64
-    arguments: dict[str, Any] = field(default_factory=dict)
-    lr: dict[str, float] = field(default_factory=lambda: {"linear": 0.01})
-    weight_decay: dict[str, float] = field(default_factory=lambda: {"linear": 5e-4})
-    epochs: int = 1000
-    patience: int = 200
-    stop_on: StopOn = "score"
-    settings: str = "default"
-    average: float | None = None
-    batch: int | None = None
-    normalise: Normalisation | None = None
-    members: int | None = None
-    labels: float | None = None
+    model: ModelConfig
+    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
+    stopping: StoppingConfig = field(default_factory=StoppingConfig)
+    ensemble_size: int = 1
+    label_reuse: float | None = None
+    feature_transform: FeatureTransform | None = None
+    preset: str = "default"
+
+    @classmethod
+    def of(cls, model: str, *, precomputed: bool = False, **values: Any) -> Config:
+        """The default configuration of a model with some values changed.
+
+        Args:
+            model: name of the model.
+            precomputed: whether its filter runs on a precomputed basis; the defaults are then those of the paper's
+                scaled-up experiments.
+            values: anything :meth:`replace` takes.
+
+        Raises:
+            ValueError: for an unknown model or value.
+
+        >>> Config.of("optbasisgnn", K=4, epochs=50).stopping.epochs
+        50
+        """
+        config = cls(ModelConfig(model, precomputed=precomputed))
+        if precomputed:
+            filters = {"coefficients": 0.01, "recurrence": 0.01}
+            optimizer = OptimizerConfig(lr={"linear": 0.001, **filters}, weight_decay={"linear": 0.0})
+            config = replace(
+                config,
+                model=replace(config.model, hidden=512),
+                optimizer=optimizer,
+                stopping=StoppingConfig(epochs=200, patience=30),
+            )
+        return config.replace(**values)
+
+    def replace(self, **values: Any) -> Config:
+        """This configuration with some values changed.
+
+        Args:
+            values: entries of any section or of the configuration itself, by name; any other name is an argument of
+                the model. ``lr`` and ``weight_decay`` may be a number for all roles.
+
+        Raises:
+            ValueError: for a value that is not valid.
+
+        >>> Config.of("gcn").replace(dropout=0.2, lr=0.05).optimizer.lr
+        {'linear': 0.05}
+        """
+        own: dict[str, Any] = {}
+        sections: dict[str, dict[str, Any]] = {name: {} for name in SECTIONS}
+        for name, value in values.items():
+            if name in ("ensemble_size", "label_reuse", "feature_transform", "preset"):
+                own[name] = value
+            elif name in _SECTION_OF:
+                by_role = name in ("lr", "weight_decay") and isinstance(value, int | float)
+                sections[_SECTION_OF[name]][name] = {"linear": value} if by_role else value
+            else:
+                sections["model"].setdefault("arguments", dict(self.model.arguments))[name] = value
+        changed = {name: replace(getattr(self, name), **part) for name, part in sections.items() if part}
+        return replace(self, **own, **changed)
 
     def __post_init__(self) -> None:
-        known = model_class(self.model).hyperparameters() if self.batch is None else scaled_hyperparameters(self.model)
-        for name in self.arguments:
+        known = self.hyperparameters()
+        for name in self.model.arguments:
             if name not in known:
-                raise ValueError(f"{self.model} has no argument {name!r}; it has {', '.join(known) or 'none'}")
+                raise ValueError(f"{self.model.name} has no argument {name!r}; expected {', '.join(known) or 'none'}")
         for table in ("lr", "weight_decay"):
-            numbers = getattr(self, table)
+            numbers = getattr(self.optimizer, table)
+            if not isinstance(numbers, dict) or "linear" not in numbers:
+                raise ValueError(f"{table} has no entry for the role 'linear'")
             for role, number in numbers.items():
                 if role not in get_args(Role):
-                    raise ValueError(f"{table} has the role {role!r}; expected {', '.join(get_args(Role))}")
-                if not isinstance(number, int | float) or not number >= 0:
-                    raise ValueError(f"{table}.{role} is {number!r}; expected a number, 0 or more")
-            if "linear" not in numbers:
-                raise ValueError(f"{table} has no number for linear layers")
-        if self.stop_on not in get_args(StopOn):
-            raise ValueError(f"stop_on is {self.stop_on!r}; expected {', '.join(get_args(StopOn))}")
-        for name in ("average", "labels"):
-            share = getattr(self, name)
-            if share is not None and not 0 < share < 1:
-                raise ValueError(f"{name} is {share!r}; expected a number between 0 and 1")
-        if self.normalise not in (None, *get_args(Normalisation)):
-            raise ValueError(f"normalise is {self.normalise!r}; expected {' or '.join(get_args(Normalisation))}")
-        if self.normalise is not None and self.batch is not None:
-            raise ValueError("normalise is for training on a graph; the features of a store are those it was made from")
-        for name in ("members", "labels"):
-            if getattr(self, name) is not None and self.batch is not None:
-                raise ValueError(f"{name} is for training on a graph, not on a store")
-        if self.labels is not None and self.model == "link":
-            raise ValueError("labels are features, and link looks at none")
-        for name, least in {"hidden": 1, "epochs": 1, "patience": 1, "batch": 1, "members": 2}.items():
-            number = getattr(self, name)
-            if number is None and name in ("batch", "members"):
+                    raise ValueError(f"{table} has the unknown role {role!r}; expected {', '.join(get_args(Role))}")
+                if isinstance(number, bool) or not isinstance(number, int | float) or not number >= 0:
+                    raise ValueError(f"{table}.{role} is {number!r}; expected a non-negative number")
+        choices: dict[str, tuple[Any, tuple[Any, ...]]] = {
+            "early_stopping": (self.stopping.early_stopping, get_args(EarlyStopping)),
+            "feature_transform": (self.feature_transform, (None, *get_args(FeatureTransform))),
+        }
+        for name, (value, expected) in choices.items():
+            if value not in expected:
+                raise ValueError(f"{name} is {value!r}; expected {', '.join(str(item) for item in expected if item)}")
+        for name, value in (("ema_decay", self.optimizer.ema_decay), ("label_reuse", self.label_reuse)):
+            if value is not None and not (isinstance(value, int | float) and 0 < value < 1):
+                raise ValueError(f"{name} is {value!r}; expected a number between 0 and 1")
+        counts = {
+            "hidden": self.model.hidden,
+            "epochs": self.stopping.epochs,
+            "patience": self.stopping.patience,
+            "ensemble_size": self.ensemble_size,
+            "batch_size": self.optimizer.batch_size,
+        }
+        for name, value in counts.items():
+            if name == "batch_size" and value is None:
                 continue
-            if not isinstance(number, int) or number < least:
-                raise ValueError(f"{name} is {number!r}; expected a whole number, {least} or more")
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise ValueError(f"{name} is {value!r}; expected a positive integer")
+        if not isinstance(self.model.precomputed, bool):
+            raise ValueError(f"precomputed is {self.model.precomputed!r}; expected true or false")
+        if self.label_reuse is not None and (self.model.precomputed or self.model.name == "link"):
+            model = "a precomputed basis" if self.model.precomputed else "link, which has no features"
+            raise ValueError(f"label_reuse adds features; it does not apply to {model}")
+        if self.optimizer.batch_size is not None and not self.model.precomputed:
+            raise ValueError("batch_size applies only to models on a precomputed basis")
+
+    def hyperparameters(self) -> dict[str, Any]:
+        """The model's own arguments with their defaults."""
+        if not self.model.precomputed:
+            return model_class(self.model.name).hyperparameters()
+        from polybasis.nn.models.precomputed import precomputed_hyperparameters
+
+        return precomputed_hyperparameters(self.model.name)
 
     def make_model(self, features: int, classes: int, nodes: int) -> Model:
-        """A fresh model for this many features, classes and nodes."""
-        if self.members is not None:
-            alone = replace(self, members=None)
-            return Ensemble(alone.make_model(features, classes, nodes) for _ in range(self.members))
-        inputs = features if self.labels is None else features + classes
-        model = model_class(self.model)(inputs, self.hidden, classes, num_nodes=nodes, **self.arguments)
-        return model if self.labels is None else LabelReuse(model, self.labels, nodes)
+        """A new model for these numbers of features, classes and nodes."""
+        if self.ensemble_size > 1:
+            from polybasis.nn.models.ensemble import Ensemble
 
-    def make_scaled_model(self, channels: int, classes: int) -> PrecomputedGNN:
-        """A fresh scaled-up model for this many channels and classes."""
-        return PrecomputedGNN(self.model, channels, self.hidden, classes, **self.arguments)
+            single = replace(self, ensemble_size=1)
+            return Ensemble(single.make_model(features, classes, nodes) for _ in range(self.ensemble_size))
+        name, hidden, arguments = self.model.name, self.model.hidden, self.model.arguments
+        if self.model.precomputed:
+            from polybasis.nn.models.precomputed import PrecomputedGNN
 
-    def prepared(self, x: Features) -> Features:
-        """The features that the model is trained on and predicts from."""
-        return x if self.normalise is None else {"rows": row_normalize, "binary": binarize}[self.normalise](x)
+            return PrecomputedGNN(name, features, hidden, classes, num_nodes=nodes, **arguments)
+        if self.label_reuse is None:
+            return model_class(name)(features, hidden, classes, num_nodes=nodes, **arguments)
+        from polybasis.nn.models.label_reuse import LabelReuse
 
-    def make_optimizer(self, model: RoledModule) -> torch.optim.Adam:
-        """Adam with a group for each role."""
+        model = model_class(name)(features + classes, hidden, classes, num_nodes=nodes, **arguments)
+        return LabelReuse(model, self.label_reuse, nodes)
+
+    def make_optimizer(self, model: Model) -> torch.optim.Adam:
+        """Adam with a parameter group for each role."""
+        lr, decay = self.optimizer.lr, self.optimizer.weight_decay
         groups = [
             {
                 "params": parameters,
-                "lr": self.lr.get(role, self.lr["linear"]),
-                "weight_decay": self.weight_decay.get(role, self.weight_decay["linear"]),
+                "lr": lr.get(role, lr["linear"]),
+                "weight_decay": decay.get(role, decay["linear"]),
             }
             for role, parameters in model.parameter_groups().items()
         ]
         return torch.optim.Adam(groups, fused=True)
 
+    # ---- documents -------------------------------------------------------------------------------------------------
+
     def to_dict(self) -> dict[str, Any]:
-        """As plain values; what is None is left out."""
-        return {name: value for name, value in asdict(self).items() if value is not None}
+        """Plain values by section; values that are None are omitted."""
+        document: dict[str, Any] = {"preset": self.preset}
+        for name in ("ensemble_size", "label_reuse", "feature_transform"):
+            value = getattr(self, name)
+            if value is not None and value != 1:
+                document[name] = value
+        model = self.model
+        document["model"] = {"name": model.name, "hidden": model.hidden}
+        document["model"] |= {"precomputed": True} if model.precomputed else {}
+        document["model"] |= model.arguments
+        for section in ("optimizer", "stopping"):
+            values = {item.name: getattr(getattr(self, section), item.name) for item in fields(SECTIONS[section])}
+            document[section] = {name: value for name, value in values.items() if value is not None}
+        return document
 
     @classmethod
-    def from_dict(cls, values: dict[str, Any], origin: str = "configuration") -> Config:
-        """From plain values; refuses keys it does not know."""
+    def from_dict(cls, document: dict[str, Any], origin: str = "configuration") -> Config:
+        """The configuration of a document.
+
+        Args:
+            document: plain values by section.
+            origin: prefix of error messages.
+
+        Raises:
+            ValueError: for unknown sections or keys, and values that are not valid.
+        """
         known = {item.name for item in fields(cls)}
-        for key in values:
+        for key in document:
             if key not in known:
-                raise ValueError(f"{origin}: there is no setting {key!r}; expected some of {', '.join(sorted(known))}")
-        if "model" not in values:
-            raise ValueError(f'{origin}: there is no model; add: model = "optbasisgnn"')
+                raise ValueError(f"{origin}: unknown key {key!r}; expected {', '.join(sorted(known))}")
+        values = dict(document)
+        for name in SECTIONS:
+            section = values.pop(name, {})
+            if not isinstance(section, dict):
+                raise ValueError(f"{origin}: {name} is {section!r}; expected a section [{name}]")
+            for key in section:
+                if name != "model" and _SECTION_OF.get(key) != name:
+                    expected = ", ".join(item.name for item in fields(SECTIONS[name]))
+                    raise ValueError(f"{origin}: unknown key {key!r} in [{name}]; expected {expected}")
+            values |= section
+        if "name" not in values:
+            raise ValueError(f'{origin}: no model; add a section [model] with name = "optbasisgnn"')
+        precomputed = values.pop("precomputed", False)
         try:
-            return cls(**values)
+            return cls.of(values.pop("name"), precomputed=precomputed, **values)
         except (ValueError, TypeError) as error:
             raise ValueError(f"{origin}: {error}") from error
 
     def to_toml(self) -> str:
-        """As TOML."""
-        lines = []
+        """The configuration as TOML."""
+        lines: list[str] = []
         for name, value in self.to_dict().items():
-            if isinstance(value, dict):
-                inner = ", ".join(f"{key} = {_toml(item)}" for key, item in value.items())
-                lines.append(f"{name} = {{ {inner} }}" if inner else f"{name} = {{}}")
+            if name in SECTIONS:
+                lines += ["", f"[{name}]", *(f"{key} = {_toml(item)}" for key, item in value.items())]
             else:
                 lines.append(f"{name} = {_toml(value)}")
         return "\n".join(lines) + "\n"
 
     @classmethod
     def from_toml(cls, path: Path) -> Config:
-        """From a TOML file."""
+        """Reads a TOML file.
+
+        Raises:
+            ValueError: names the file, for a document that is not valid.
+        """
         try:
-            values = tomllib.loads(path.read_text())
-        except tomllib.TOMLDecodeError as error:
+            document = tomllib.loads(path.read_text())
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise ValueError(f"{path}: {error}") from error
-        return cls.from_dict(values, str(path))
+        return cls.from_dict(document, str(path))
 
 
 def _toml(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, dict):
+        inner = ", ".join(f"{key} = {_toml(item)}" for key, item in value.items())
+        return f"{{ {inner} }}"
     return f'"{value}"' if isinstance(value, str) else repr(value)
 
 
-def default_config(model: str) -> Config:
-    """A start for any graph: the model's own defaults, Adam at 0.01, weight decay on the linear layers only."""
-    config = Config(model)
-    roles = {"linear": 5e-4, "coefficients": 0.0, "recurrence": 0.0}
-    return replace(config, weight_decay=roles)
-
-
-def stored_config(model: str, dataset: str, settings: Settings = "published") -> Config | None:
-    """The settings of a model for a data set that come with the package, or None.
+def load_preset(model: str, dataset: str, preset: Preset = "published") -> Config | None:
+    """The hyperparameters of a model for a data set that come with the package, or None.
 
     Args:
         model, dataset: their names.
-        settings: ``published`` by the method's authors, or ``tuned`` here on validation data.
+        preset: ``published`` by the method's authors, or ``tuned`` by us on validation data.
     """
-    file = resources.files("polybasis.presets").joinpath(settings, model, f"{dataset}.toml")
+    file = resources.files("polybasis.presets").joinpath(preset, model, f"{dataset}.toml")
     return Config.from_dict(tomllib.loads(file.read_text()), str(file)) if file.is_file() else None

@@ -1,4 +1,4 @@
-"""Several processes that train one model, each on its share of every batch."""
+"""Data-parallel training: several processes train one model, each on its share of every batch."""
 
 from __future__ import annotations
 
@@ -11,56 +11,67 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-ALIGNED = 256  # rows a share begins at a multiple of, for dropout's sake
+ALIGNMENT = 256  # the first row of a share is a multiple of it, as dropout requires
 
 
 @dataclass(frozen=True)
 class ProcessGroup:
-    """The processes of a training; one alone unless torchrun has started more.
+    """The processes that train together; a single one unless torchrun started more.
 
     Attributes:
-        rank: this process.
-        size: how many there are.
+        rank: index of this process.
+        size: number of processes.
     """
 
     rank: int = 0
     size: int = 1
 
     def share(self, count: int) -> slice:
-        """This process's part of so many rows."""
-        each = -(-count // (self.size * ALIGNED)) * ALIGNED
+        """This process's share of so many rows."""
+        each = -(-count // (self.size * ALIGNMENT)) * ALIGNMENT
         first = self.rank * each
         return slice(first, max(first, min(count, first + each)))
 
-    def add_up(self, tensors: Iterable[Tensor]) -> None:
-        """Makes each tensor the sum over all processes."""
+    def all_reduce(self, tensors: Iterable[Tensor]) -> None:
+        """Replaces each tensor by its sum over all processes."""
         if self.size > 1:
             for tensor in tensors:
                 dist.all_reduce(tensor)
 
-    def as_first(self, tensor: Tensor) -> Tensor:
-        """What the first process has of this tensor."""
+    def broadcast(self, tensor: Tensor) -> Tensor:
+        """The first process's value of this tensor."""
         if self.size > 1:
             dist.broadcast(tensor, 0)
         return tensor
 
-    def agree(self, number: int, what: str) -> None:
-        """Refuses to go on where processes have different numbers, as those that do not see the same files."""
-        first = int(self.as_first(torch.tensor(number)))
+    def require_equal(self, number: int, what: str) -> None:
+        """Refuses to continue if processes have different numbers, as those that do not see the same files.
+
+        Raises:
+            ValueError: names ``what`` differs.
+        """
+        if self.size == 1:
+            return
+        first = int(self.broadcast(torch.tensor(number)))
         differ = torch.tensor(int(first != number))
-        self.add_up([differ])
+        self.all_reduce([differ])
         if differ:
-            raise ValueError(f"the processes do not have the same {what}: let them see the same results folder")
+            raise ValueError(f"the processes see different {what}; they need a shared results folder")
+
+
+def launched_by_torchrun() -> bool:
+    """Whether torchrun started this process."""
+    return dist.is_available() and dist.is_torchelastic_launched()
 
 
 @contextmanager
-def joined_team() -> Iterator[ProcessGroup]:
-    """The processes that torchrun has started, connected while they work; this one alone without it.
+def process_group() -> Iterator[ProcessGroup]:
+    """Connects the processes that torchrun started; a single process otherwise.
 
-    They disconnect when the work is done, since a process that exits while it is still connected may be aborted.
-    After an error they do not: the others may be waiting for a sum that never comes, and torchrun ends them.
+    The processes disconnect when the work is done: a process that exits while connected may be aborted. After an error
+    they do not: the others may be waiting for a sum that never comes, and torchrun stops them.
     """
-    if not dist.is_available() or not dist.is_torchelastic_launched():
+    if not launched_by_torchrun():
         yield ProcessGroup()
         return
     dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
@@ -68,8 +79,8 @@ def joined_team() -> Iterator[ProcessGroup]:
     dist.destroy_process_group()
 
 
-def own_device() -> torch.device:
-    """A GPU for each process where there are GPUs, else the CPU."""
+def local_device() -> torch.device:
+    """The GPU of this process if there are GPUs, else the CPU."""
     if not torch.cuda.is_available():
         return torch.device("cpu")
     return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())

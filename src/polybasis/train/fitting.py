@@ -1,34 +1,32 @@
-"""The fit loop: Adam, early stopping on validation data, the state restored that counts."""
+"""Training a model: Adam, early stopping on validation data, checkpoints, ensembles."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from math import isnan, nan
 from pathlib import Path
-from typing import Generic, TypeVar, cast
+from typing import Any, Protocol, cast
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.functional import cross_entropy
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
-from polybasis.nn.models.model import RoledModule
+from polybasis.data.dataset import LabelledNodes, NodeDataset, Split
+from polybasis.features import transform_features
+from polybasis.nn.models.model import Model
 from polybasis.train.checkpoint import read_checkpoint, write_checkpoint
 from polybasis.train.config import Config
 
 CHECKPOINT_SECONDS = 20.0
-M = TypeVar("M", bound=RoledModule)
+SEED_STEP = 1_000_000  # between the models of an ensemble; larger than any number of splits
 
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a training is."""
+    """The state of a training run after an epoch."""
 
     epoch: int
     epochs: int
@@ -38,102 +36,203 @@ class Progress:
     best_epoch: int
 
 
-Report = Callable[[Progress], None]
+OnEpoch = Callable[[Progress], None]
 
 
-class Task(ABC, Generic[M]):
-    """What is trained on: nodes of a graph, or rows of a store. Test nodes are not part of it.
+class Task(Protocol):
+    """Nodes to train on and to validate on: of a graph in memory, or rows of a store.
 
     Attributes:
-        name: of the data.
-        writes: whether this process writes the checkpoints.
+        split: the nodes.
+        writes: whether this process writes files.
     """
 
-    name: str
-    writes = True
+    split: Split
+    writes: bool
 
-    @abstractmethod
-    def make_model(self, config: Config) -> M:
-        """A fresh model."""
+    @property
+    def data(self) -> LabelledNodes:
+        """All nodes with their classes."""
 
-    @abstractmethod
-    def epoch(self, model: M, optimizer: torch.optim.Optimizer) -> float:
-        """Goes over all training nodes once; returns their loss."""
+    @property
+    def waited(self) -> float:
+        """Seconds spent waiting for data."""
 
-    @abstractmethod
-    def validate(self, model: M) -> tuple[float, float]:
-        """Score and loss on the validation nodes."""
+    def make_model(self, config: Config) -> Model:
+        """A new model."""
+
+    def epoch(self, model: Model, optimizer: torch.optim.Optimizer) -> float:
+        """Trains on every training node once; returns the mean loss."""
+
+    def logits(self, model: Model, nodes: Tensor) -> Tensor:
+        """Class scores of some nodes in evaluation mode."""
 
     def agree(self, epoch: int) -> None:
-        """Called with the epoch that training starts at: several processes have to start at the same."""
-
-    @abstractmethod
-    def parts(self) -> Iterable[NDArray[np.generic]]:
-        """All that tells this task from others."""
-
-    def identity(self, config: Config, seed: int) -> str:
-        """The same for two trainings exactly when one may go on from the other's checkpoint."""
-        digest = hashlib.sha256(json.dumps([config.to_dict(), seed], sort_keys=True).encode())
-        for part in self.parts():
-            digest.update(np.ascontiguousarray(part).tobytes())
-        return digest.hexdigest()
+        """Checks that all processes start at the same epoch."""
 
 
 @dataclass(frozen=True)
-class Fit(Generic[M]):
-    """A trained model and how it went.
+class Fit:
+    """A trained model and how training went.
 
     Attributes:
-        model: in evaluation mode, at the epoch that counts; each of its members at its own.
-        val_score: of this model.
-        epochs: how many were run, by all members.
-        seconds: how long that took, pauses left out.
+        model: in evaluation mode, at its best epoch; each model of an ensemble at its own.
+        task: what it was trained on.
+        val_score: its score on the validation nodes.
+        epochs: number of epochs, summed over an ensemble.
+        seconds: training time without pauses.
     """
 
-    model: M
+    model: Model
+    task: Task
     val_score: float
     epochs: int
     seconds: float
 
+    def score(self, nodes: Tensor) -> float | None:
+        """The score on some nodes; None if there are none."""
+        return self.task.data.score(self.task.logits(self.model, nodes), nodes) if len(nodes) else None
 
-def fit_task(
+
+class FullBatch:
+    """All nodes of a graph in memory at once. Features are transformed here, once."""
+
+    writes = True
+    waited = 0.0
+
+    def __init__(self, data: NodeDataset, split: Split, config: Config) -> None:
+        if config.optimizer.batch_size is not None:
+            raise ValueError("batch_size applies to stores; a graph in memory is trained on as a whole")
+        self.data, self.split = data, split
+        self._x = transform_features(data.x, config.feature_transform)
+        self._inputs: tuple[Any, ...] | None = None
+        self._next: tuple[Model, Tensor] | None = None  # logits that the next epoch starts from
+
+    def make_model(self, config: Config) -> Model:
+        model = config.make_model(self.data.num_features, self.data.num_classes, len(self.data.y))
+        if config.label_reuse is not None:
+            model.set_labels(self.split.train, self.data.y)  # type: ignore[operator]
+        self._inputs = model.precompute(self._x, self.data.graph)
+        if config.model.precomputed:
+            model.start_at(*self._inputs[1:])  # type: ignore[operator]
+        return model
+
+    def epoch(self, model: Model, optimizer: torch.optim.Optimizer) -> float:
+        assert self._inputs is not None
+        model.train()
+        optimizer.zero_grad()
+        following, self._next = self._next, None
+        nodes, y = self.split.train, self.data.y
+        if following is not None and following[0] is model:
+            loss = cross_entropy(following[1][nodes], y[nodes])
+        else:
+            loss = model.training_loss(self._inputs, nodes, y)
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        return float(loss.detach())
+
+    def logits(self, model: Model, nodes: Tensor) -> Tensor:
+        assert self._inputs is not None
+        model.eval()
+        with torch.set_grad_enabled(model.deterministic):
+            logits = model.logits(*self._inputs)
+        if model.deterministic:  # training mode would compute the same
+            self._next = model, logits
+        return logits.detach()[nodes]
+
+    def agree(self, epoch: int) -> None:
+        pass
+
+
+def fit(
     config: Config,
-    task: Task[M],
-    seed: int,
+    data: NodeDataset,
+    split: Split,
+    seed: int = 0,
     *,
-    report: Report | None = None,
+    on_epoch: OnEpoch | None = None,
     checkpoint: Path | None = None,
-    keep: bool = False,
-) -> Fit[M]:
-    """Trains a fresh model.
+) -> Fit:
+    """Trains a new model on a graph in memory. Test nodes are not used.
 
     Args:
-        config: the model and how to train it; one model, without members.
-        task: what it is trained on.
-        seed: of the model's start, of dropout and of the order of batches.
-        report: called after every epoch; may raise to end the training.
-        checkpoint: a file for the state of the training, written every now and then. Where it is there already,
-            training goes on from it, on a CPU to the same weights as without interruption; it is removed at the end.
-        keep: leave it at the end, for a training of which this is a part.
+        config: the model and how to train it.
+        data: the graph, its features and classes.
+        split: training and validation nodes.
+        seed: seed of the initial weights and of dropout; model i of an ensemble uses seed + i * 1,000,000.
+        on_epoch: called after every epoch; may raise to stop training.
+        checkpoint: file for the state of the run, named after its job; if it exists, training resumes from it, on a
+            CPU with the same result as without an interruption. Removed at the end.
+
+    Returns:
+        The trained model and its validation score.
+
+    Raises:
+        ValueError: if there are no training or validation nodes.
+        OverflowError: if training diverges.
+
+    >>> import polybasis as pb
+    >>> data = pb.data.csbm(nodes=200, features=20)
+    >>> config = pb.train.Config.of("optbasisgnn", K=3, epochs=20)
+    >>> pb.train.fit(config, data, data.split("stratified")).epochs
+    20
     """
+    return fit_task(config, FullBatch(data, split, config), seed, on_epoch=on_epoch, checkpoint=checkpoint)
+
+
+def fit_task(
+    config: Config, task: Task, seed: int, *, on_epoch: OnEpoch | None = None, checkpoint: Path | None = None
+) -> Fit:
+    """:func:`fit` for nodes of a graph or rows of a store."""
+    for name, nodes in zip(("training", "validation"), task.split, strict=False):
+        if len(nodes) == 0:
+            raise ValueError(f"{task.data.name} has no {name} nodes in this split; label more nodes")
+    size = config.ensemble_size
+    if size == 1:
+        fitted = _fit_single(config, task, seed, on_epoch, checkpoint)
+        _remove(task, [checkpoint])
+        return fitted
+    from polybasis.nn.models.ensemble import Ensemble
+
+    single = replace(config, ensemble_size=1)
+    files = [None if checkpoint is None else checkpoint.with_stem(f"{checkpoint.stem}-{i}") for i in range(size)]
+    fits: list[Fit] = []
+    try:
+        for number, file in enumerate(files):
+            shown = None if on_epoch is None else _within_ensemble(on_epoch, number, size)
+            fits.append(_fit_single(single, task, seed + number * SEED_STEP, shown, file, keep=True))
+    except OverflowError:
+        _remove(task, files)
+        raise
+    _remove(task, files)
+    model = Ensemble(part.model for part in fits).eval()
+    val_score = task.data.score(task.logits(model, task.split.val), task.split.val)
+    return Fit(model, task, val_score, sum(part.epochs for part in fits), sum(part.seconds for part in fits))
+
+
+def _fit_single(
+    config: Config, task: Task, seed: int, on_epoch: OnEpoch | None, checkpoint: Path | None, keep: bool = False
+) -> Fit:
+    """Trains one model; ``keep`` leaves a checkpoint of the finished run, which an ensemble resumes from."""
     torch.manual_seed(seed)
     model = task.make_model(config)
     optimizer = config.make_optimizer(model)
     models: dict[str, torch.nn.Module] = {"model": model}
-    watched, mean = model, None
-    if config.average is not None:
-        mean = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(config.average))  # type: ignore[no-untyped-call]
-        models["mean"], watched = mean, cast(M, mean.module)
-    training = "" if checkpoint is None else task.identity(config, seed)
+    validated, average = model, None
+    if config.optimizer.ema_decay is not None:
+        average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(config.optimizer.ema_decay))  # type: ignore[no-untyped-call]
+        models["average"], validated = average, cast(Model, average.module)
     best: dict[str, Tensor] = {}
     best_rank, best_score, best_epoch, first, before = -float("inf"), 0.0, -1, 0, 0.0
     if checkpoint is not None and checkpoint.exists():
-        best, state = read_checkpoint(checkpoint, models, optimizer, training)
+        best, state = read_checkpoint(checkpoint, models, optimizer)
         best_rank, best_score, best_epoch = state["best_rank"], state["best_score"], state["best_epoch"]
         first, before = state["epoch"] + 1, state["seconds"]
     task.agree(first)
     start = written = time.monotonic()
     epoch = first - 1
+    epochs, patience, criterion = config.stopping.epochs, config.stopping.patience, config.stopping.early_stopping
+    val = task.split.val
 
     def write(file: Path) -> None:
         numbers = {
@@ -143,32 +242,48 @@ def fit_task(
             "best_score": best_score,
             "best_epoch": best_epoch,
         }
-        write_checkpoint(file, models, optimizer, best, numbers, training)
+        write_checkpoint(file, models, optimizer, best, numbers)
 
-    while epoch + 1 < config.epochs and epoch - best_epoch < config.patience:
+    while epoch + 1 < epochs and epoch - best_epoch < patience:
         epoch += 1
         train_loss = task.epoch(model, optimizer)
-        if mean is not None:
-            mean.update_parameters(model)
-        val_score, val_loss = task.validate(watched)
-        rank = {"score": val_score, "loss": -val_loss, "epochs": nan if isnan(val_loss) else epoch}[config.stop_on]
-        if rank >= best_rank:  # of equal ranks the later, which has been trained longer; never what is not a number
+        if average is not None:
+            average.update_parameters(model)
+        logits = task.logits(validated, val)
+        val_score, val_loss = task.data.score(logits, val), float(cross_entropy(logits, task.data.y[val]))
+        rank = {"score": val_score, "loss": -val_loss, "none": nan if isnan(val_loss) else epoch}[criterion]
+        if rank >= best_rank:  # ties go to the later epoch; NaN never wins
             best_rank, best_score, best_epoch = rank, val_score, epoch
-            best = {name: value.detach().clone() for name, value in watched.state_dict().items()}
-        if report is not None:
-            report(Progress(epoch, config.epochs, train_loss, val_score, best_score, best_epoch))
+            best = {name: value.detach().clone() for name, value in validated.state_dict().items()}
+        if on_epoch is not None:
+            on_epoch(Progress(epoch, epochs, train_loss, val_score, best_score, best_epoch))
         if checkpoint is not None and task.writes and time.monotonic() - written > CHECKPOINT_SECONDS:
             written = time.monotonic()
             write(checkpoint)
-    if not best or (config.stop_on == "epochs" and best_epoch < epoch):
+    if not best or (criterion == "none" and best_epoch < epoch):
+        _remove(task, [checkpoint])
         raise OverflowError(
-            f"{config.model} on {task.name} diverged in epoch {best_epoch + 2}: lower the learning rate"
+            f"{config.model.name} on {task.data.name} diverged in epoch {best_epoch + 2}; lower the learning rate"
         )
-    if checkpoint is not None and task.writes:
-        if keep:
-            write(checkpoint)
-        else:
-            checkpoint.unlink(missing_ok=True)
+    if checkpoint is not None and task.writes and keep:
+        write(checkpoint)
     model.load_state_dict(best)
     model.eval()
-    return Fit(model, best_score, epoch + 1, before + time.monotonic() - start)
+    return Fit(model, task, best_score, epoch + 1, before + time.monotonic() - start)
+
+
+def _remove(task: Task, files: list[Path | None]) -> None:
+    for file in files:
+        if file is not None and task.writes:
+            file.unlink(missing_ok=True)
+
+
+def _within_ensemble(on_epoch: OnEpoch, number: int, size: int) -> OnEpoch:
+    """Reports the epochs of one model as part of those of the ensemble."""
+
+    def shown(progress: Progress) -> None:
+        before = number * progress.epochs
+        epoch, best, epochs = before + progress.epoch, before + progress.best_epoch, size * progress.epochs
+        on_epoch(replace(progress, epoch=epoch, best_epoch=best, epochs=epochs))
+
+    return shown

@@ -1,9 +1,10 @@
-"""Several copies of a model that start from different weights and classify together."""
+"""Models that were trained from different initial weights and classify together."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from math import log
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,23 +15,31 @@ from polybasis.nn.models.model import Model
 
 
 class Ensemble(Model):
-    r"""Models of one kind, each trained alone; their mean probability decides.
+    r"""The mean probability of several models.
 
     .. math:: Y = \log \frac{1}{M} \sum_m \mathrm{softmax}(Y_m)
 
     Args:
-        members: two models or more, with the same features and classes.
+        models: two or more models of one kind, with the same features and classes.
     """
 
-    def __init__(self, members: Iterable[Model]) -> None:
-        models = list(members)
-        first = models[0]
+    def __init__(self, models: Iterable[Model]) -> None:
+        parts = list(models)
+        first = parts[0]
         super().__init__(first.in_channels, first.hidden_channels, first.out_channels, first.num_nodes)
-        self.members = torch.nn.ModuleList(models)
+        self.models = torch.nn.ModuleList(parts)
 
     def forward(self, x: Features, graph: Graph) -> Tensor:
-        scores = torch.stack([member(x, graph) for member in self.members])
-        return scores.log_softmax(dim=2).logsumexp(dim=0) - log(len(self.members))
+        return self.logits(*self.precompute(x, graph))
+
+    def precompute(self, x: Features, graph: Graph) -> tuple[Any, ...]:
+        first = self.models[0]
+        assert isinstance(first, Model)
+        return first.precompute(x, graph)
+
+    def logits(self, *inputs: Any) -> Tensor:
+        scores = torch.stack([model.logits(*inputs) for model in self.models])  # type: ignore[operator]
+        return scores.log_softmax(dim=2).logsumexp(dim=0) - log(len(self.models))
 
     def __repr__(self) -> str:
-        return f"Ensemble({len(self.members)} x {self.members[0]!r})"
+        return f"Ensemble({len(self.models)} x {self.models[0]!r})"

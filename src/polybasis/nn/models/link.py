@@ -1,8 +1,9 @@
-"""LINK and LINKX: models with a weight for each node."""
+"""LINK and LINKX: models with weights for each node."""
 
 from __future__ import annotations
 
-import torch_geometric.nn as pyg
+from typing import Any
+
 from torch import Tensor
 
 from polybasis.features import Features, SparseFeatures, as_dense
@@ -13,7 +14,7 @@ from polybasis.nn.models.model import Model
 
 def _required(num_nodes: int | None, model: str) -> int:
     if num_nodes is None:
-        raise ValueError(f"{model} has a weight for each node: pass num_nodes")
+        raise ValueError(f"{model} has weights for each node; pass num_nodes")
     return num_nodes
 
 
@@ -21,29 +22,33 @@ class LINK(Model):
     """Logistic regression on the rows of the adjacency matrix (Zheleva and Getoor, 2009).
 
     Args:
-        in_channels, hidden_channels, out_channels: not used, not used, classes.
+        in_channels, hidden_channels, out_channels: unused, unused, classes.
         num_nodes: number of nodes.
     """
 
     def __init__(self, in_channels: int, hidden_channels: int, out_channels: int, num_nodes: int | None = None) -> None:
         super().__init__(in_channels, hidden_channels, out_channels, num_nodes)
         self.lin = FeatureLinear(_required(num_nodes, "link"), out_channels)
-        self._rows: tuple[Graph, SparseFeatures] | None = None
 
     def forward(self, x: Features, graph: Graph) -> Tensor:
-        if self._rows is None or self._rows[0] is not graph:
-            self._rows = (graph, SparseFeatures(graph.adjacency()))
-        return self.lin(self._rows[1])
+        return self.logits(*self.precompute(x, graph))
+
+    def precompute(self, x: Features, graph: Graph) -> tuple[Any, ...]:
+        """The adjacency matrix."""
+        return (SparseFeatures(graph.adjacency()),)
+
+    def logits(self, *inputs: Any) -> Tensor:
+        return self.lin(*inputs)
 
 
 class LINKX(Model):
-    """MLPs on features and adjacency rows, joined (Lim et al., 2021), by PyG's LINKX.
+    """MLPs on features and on adjacency rows, then a joint MLP (Lim et al., 2021); wraps PyG's LINKX.
 
     Args:
         in_channels, hidden_channels, out_channels: features, hidden width, classes.
         layers: depth of the joint MLP.
-        edge_layers, node_layers: depth of the MLPs on adjacency and features.
-        dropout: rate in the joint MLP.
+        edge_layers, node_layers: depth of the MLPs on adjacency rows and on features.
+        dropout: dropout rate in the joint MLP.
         num_nodes: number of nodes.
     """
 
@@ -59,6 +64,8 @@ class LINKX(Model):
         num_nodes: int | None = None,
     ) -> None:
         super().__init__(in_channels, hidden_channels, out_channels, num_nodes)
+        from torch_geometric import nn as pyg
+
         self.net = pyg.LINKX(
             _required(num_nodes, "linkx"),
             in_channels,

@@ -1,10 +1,11 @@
-"""What every model is: features and a graph in, one score for each class out, parameters grouped by role."""
+"""The base class of all models, and the models by name."""
 
 from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
-from typing import Any
+from importlib import import_module
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -14,13 +15,63 @@ from torch.nn.functional import cross_entropy
 from polybasis.features import Features
 from polybasis.graph import Graph
 from polybasis.nn.filter_layer import FilterLayer, Role
+from polybasis.nn.models.names import MODELS
 
 
-class RoledModule(torch.nn.Module):
-    """A module whose parameters have roles: linear layers, filter coefficients, recurrences."""
+class Model(torch.nn.Module, ABC):
+    """A node classifier.
+
+    Args:
+        in_channels: number of features.
+        hidden_channels: width of the hidden layer.
+        out_channels: number of classes.
+        num_nodes: number of nodes; needed only by models with weights for each node.
+
+    Further arguments are the model's own hyperparameters, all with defaults.
+    """
+
+    def __init__(self, in_channels: int, hidden_channels: int, out_channels: int, num_nodes: int | None = None) -> None:
+        super().__init__()
+        self.in_channels, self.hidden_channels, self.out_channels = in_channels, hidden_channels, out_channels
+        self.num_nodes = num_nodes
+
+    @property
+    def deterministic(self) -> bool:
+        """Whether the logits are known to be the same in training and in evaluation mode."""
+        return False
+
+    @abstractmethod
+    def forward(self, x: Features, graph: Graph) -> Tensor:
+        """Class scores (logits) of all nodes.
+
+        Args:
+            x: features, (N, in_channels).
+            graph: the graph, N nodes.
+
+        Returns:
+            (N, out_channels).
+        """
+
+    def precompute(self, x: Features, graph: Graph) -> tuple[Any, ...]:
+        """What :meth:`logits` needs of the features and the graph and no parameter changes."""
+        return x, graph
+
+    def logits(self, *inputs: Any) -> Tensor:
+        """Class scores from precomputed inputs: ``logits(*precompute(x, graph))`` equals ``forward(x, graph)``."""
+        return cast(Tensor, self(*inputs))
+
+    def training_loss(self, inputs: tuple[Any, ...], nodes: Tensor, y: Tensor) -> Tensor:
+        """The mean cross entropy over training nodes.
+
+        Args:
+            inputs: of :meth:`logits`.
+            nodes: the training nodes.
+            y: classes of all nodes, (N,).
+        """
+        return cross_entropy(self.logits(*inputs)[nodes], y[nodes])
 
     def parameter_groups(self) -> dict[Role, list[Parameter]]:
-        """Parameters by role, so that each role can have its own learning rate and weight decay."""
+        """Trainable parameters by role; an optimiser may have a learning rate and a weight decay for each."""
         groups: dict[Role, list[Parameter]] = {"linear": [], "coefficients": [], "recurrence": []}
         for module in self.modules():
             roles: dict[str, Role] = module.roles if isinstance(module, FilterLayer) else {}
@@ -30,7 +81,7 @@ class RoledModule(torch.nn.Module):
         return {role: parameters for role, parameters in groups.items() if parameters}
 
     def reset_parameters(self) -> None:
-        """Sets all parameters as at the start."""
+        """Re-initialises all parameters."""
         for child in self.children():
             for module in child if isinstance(child, torch.nn.ModuleList) else [child]:
                 reset = getattr(module, "reset_parameters", None)
@@ -44,36 +95,17 @@ class RoledModule(torch.nn.Module):
         shape = ("self", "in_channels", "hidden_channels", "out_channels", "num_nodes")
         return {name: argument.default for name, argument in signature.items() if name not in shape}
 
-
-class Model(RoledModule, ABC):
-    """A node classifier.
-
-    Args:
-        in_channels: number of features.
-        hidden_channels: width of the hidden layer.
-        out_channels: number of classes.
-        num_nodes: number of nodes; only models with a weight for each node look at it.
-
-    Further arguments are the model's own hyperparameters, all with defaults.
-    """
-
-    def __init__(self, in_channels: int, hidden_channels: int, out_channels: int, num_nodes: int | None = None) -> None:
-        super().__init__()
-        self.in_channels, self.hidden_channels, self.out_channels = in_channels, hidden_channels, out_channels
-        self.num_nodes = num_nodes
-
-    @property
-    def same_in_training(self) -> bool:
-        """Whether the scores are known to be the same in training and in evaluation mode."""
-        return False
-
-    @abstractmethod
-    def forward(self, x: Features, graph: Graph) -> Tensor:
-        """Scores of shape (N, out_channels)."""
-
-    def loss(self, scores: Tensor, y: Tensor) -> Tensor:
-        """What training lowers, from what ``forward`` gives for some nodes in training mode, and their classes."""
-        return cross_entropy(scores, y)
-
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.in_channels}, {self.hidden_channels}, {self.out_channels})"
+
+
+def model_class(name: str) -> type[Model]:
+    """The class of a model by name.
+
+    Raises:
+        ValueError: for an unknown name; lists the known ones.
+    """
+    if name not in MODELS:
+        raise ValueError(f"unknown model {name!r}; expected one of {', '.join(MODELS)}")
+    module, attribute = MODELS[name].split(":")
+    return cast(type[Model], getattr(import_module(f"polybasis.nn.models.{module}"), attribute))

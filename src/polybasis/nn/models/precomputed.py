@@ -1,8 +1,8 @@
-r"""The scaled-up models: a filter on basis vectors that were computed once, then an MLP.
+r"""Models on a precomputed basis: a filter on the optimal basis of the features, then an MLP.
 
-The basis V of the features is fixed, so a filter is :math:`p(P) x = \|x\| V p(T) e_0`: a batch of nodes needs its rows
-of V, and what is learned (coefficients, recurrences, linear layers) does not know how large the graph is. The paper
-scales OptBasisGNN up this way; on the same basis every polynomial filter can be, FavardGNN and BernNet too.
+The basis V of the features is fixed, so a filter is :math:`p(P) x = \|x\| V p(T) e_0`: a batch of nodes needs only its
+rows of V, and no parameter depends on the size of the graph. The paper scales OptBasisGNN up this way; every polynomial
+filter can be computed on the same basis, those of FavardGNN and BernNet too.
 """
 
 from __future__ import annotations
@@ -16,17 +16,22 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from polybasis import native
 from polybasis.bases import Jacobi, Monomial, named_basis
+from polybasis.features import Features, as_dense
+from polybasis.graph import Graph
+from polybasis.krylov import optimal_basis
 from polybasis.krylov.signal import checked_degree
+from polybasis.krylov.streamed import CHANNELS, plain_basis
 from polybasis.nn.favard_conv import FavardConv, RecurrenceKind
 from polybasis.nn.filter_layer import FilterLayer
 from polybasis.nn.linear import dropout
 from polybasis.nn.models.decoupled import SharedFilter, pagerank
 from polybasis.nn.models.jacobiconv import first_factor
-from polybasis.nn.models.model import RoledModule
+from polybasis.nn.models.model import Model
 from polybasis.nn.optbasis_conv import OptBasisConv
 
-Start = Literal["optimal", "chebyshev"]  # where a learned recurrence starts: see PrecomputedGNN.start_at_basis
+Start = Literal["optimal", "chebyshev"]  # the initial recurrence of FavardGNN; see PrecomputedGNN.start_at
 
 
 def _optbasis(channels: int, K: int) -> FilterLayer:
@@ -52,14 +57,14 @@ def _chebii(channels: int, K: int) -> FilterLayer:
 
 
 def _jacobi(channels: int, K: int, a: float = 1.0, b: float = 1.0, scale: float = 1.0) -> FilterLayer:
-    # On the graph JacobiConv has a filter for each class. One for each of thousands of features would hardly be
-    # learned: their vectors in a fixed basis are far from orthogonal. Its decomposition of the coefficients
-    # is left out: in it high degrees start small and take steps that are as small.
+    # On a graph, JacobiConv has one filter for each class. One for each of thousands of features trains badly: their
+    # vectors in a fixed basis are far from orthogonal. Its coefficient decomposition is omitted: it makes the initial
+    # coefficients of high degrees, and the steps taken on them, small.
     return SharedFilter(channels, K, Jacobi(a, b), first_factor(scale) ** torch.arange(K + 1))
 
 
 def _hops(channels: int, K: int) -> None:
-    """SIGN learns no filter: its layers see all hops beside one another."""
+    """SIGN learns no filter: its first layer sees all hops."""
 
 
 FILTERS: dict[str, Callable[..., FilterLayer | None]] = {
@@ -73,34 +78,36 @@ FILTERS: dict[str, Callable[..., FilterLayer | None]] = {
 }
 
 
-def scaled_hyperparameters(model: str) -> dict[str, Any]:
-    """The arguments of a scaled-up model with their defaults, or an error that lists the models."""
+def precomputed_hyperparameters(model: str) -> dict[str, Any]:
+    """The arguments of a model on a precomputed basis with their defaults.
+
+    Raises:
+        ValueError: if the model has no precomputed version.
+    """
     if model not in FILTERS:
-        raise ValueError(f"there is no scaled-up model {model!r}; expected one of {', '.join(FILTERS)}")
+        raise ValueError(f"{model} has no precomputed version; expected one of {', '.join(FILTERS)}")
     own = inspect.signature(FILTERS[model]).parameters
     common = inspect.signature(PrecomputedGNN.__init__).parameters
     names = {name: common[name].default for name in ("K", "layers", "dropout")}
     return names | {name: own[name].default for name in own if name not in ("channels", "K")}
 
 
-class PrecomputedGNN(RoledModule):
-    """A filter on a stored basis, then an MLP.
+class PrecomputedGNN(Model):
+    """A filter on a precomputed basis, then an MLP.
+
+    All filters are homogeneous in the signal: coefficients in the optimal basis are multiplied by the signals' lengths,
+    so that every filter but those of SIGN and JacobiConv is initially close to the identity.
 
     Args:
         model: whose filter: ``optbasisgnn``, ``favardgnn``, ``gpr-gnn``, ``bernnet``, ``chebnetii``, ``jacobiconv``, or
-            ``sign``, which has all of X, PX, .., P^K X beside one another in place of a filter.
+            ``sign``, whose first layer sees all of X, PX, .., P^K X instead of a filter's output.
         in_channels, hidden_channels, out_channels: channels of the basis, hidden width, classes.
-        K: degree of the filter; not above that of the basis.
-        layers: linear layers; three in the paper.
-        dropout: rate before each of them.
-        own: arguments of the filter.
-
-    All filters have the signals' own scale: in the optimal basis too, where the coefficients are multiplied by the
-    signals' lengths, so that every filter but SIGN's and JacobiConv's starts near the identity.
+        K: degree of the filter; at most that of the basis.
+        layers: number of linear layers; three in the paper.
+        dropout: dropout rate before each of them.
+        num_nodes: unused.
+        arguments: further arguments of the filter.
     """
-
-    gamma: Tensor
-    sqrt_beta: Tensor
 
     def __init__(
         self,
@@ -111,47 +118,81 @@ class PrecomputedGNN(RoledModule):
         K: int = 10,
         layers: int = 3,
         dropout: float = 0.5,
-        **own: Any,
+        num_nodes: int | None = None,
+        **arguments: Any,
     ) -> None:
-        super().__init__()
+        super().__init__(in_channels, hidden_channels, out_channels, num_nodes)
         self.model, self.K, self.dropout = model, checked_degree(K), dropout
-        self.conv = FILTERS[model](in_channels, K, **own)
-        self.start: Start = own.get("start", "optimal")
+        self.conv = FILTERS[model](in_channels, K, **arguments)
+        self.start: Start = arguments.get("start", "optimal")
         first = in_channels * (K + 1 if self.conv is None else 1)
         widths = [first] + [hidden_channels] * (layers - 1) + [out_channels]
         self.lins = torch.nn.ModuleList(torch.nn.Linear(*pair) for pair in pairwise(widths))
-        for name in ("gamma", "sqrt_beta"):
-            self.register_buffer(name, torch.zeros(K + 1, in_channels, dtype=torch.float64))
 
-    def set_basis(self, gamma: Tensor, sqrt_beta: Tensor) -> None:
-        """Sets the numbers of the basis, (K+1, channels) or more, of which a lower degree needs the first."""
-        if len(gamma) <= self.K:
-            raise ValueError(f"the basis has degree {len(gamma) - 1}; {self.model} with K = {self.K} needs more")
-        self.gamma.copy_(gamma[: self.K + 1])
-        self.sqrt_beta.copy_(sqrt_beta[: self.K + 1])
-
-    def start_at_basis(self) -> None:
-        """Sets a free recurrence of FavardGNN to that of the basis, unless it is to start as it does on graphs."""
-        if isinstance(self.conv, FavardConv) and self.conv.recurrence == "free" and self.start == "optimal":
-            self.conv.start_at(self.gamma, self.sqrt_beta)
-
-    def coordinates(self) -> Tensor:
-        """The filter on the stored basis, (K+1, outputs, channels); one output but for SIGN, which has one a hop."""
-        if self.conv is None:
-            return Monomial().coordinates(self.gamma, self.sqrt_beta).float()
-        own = self.conv.coordinates(self.gamma, self.sqrt_beta)
-        if isinstance(self.conv, OptBasisConv):
-            own = own * self.sqrt_beta[0]
-        return own.float().unsqueeze(1)
-
-    def forward(self, vectors: Tensor, offset: int = 0) -> Tensor:
-        """Scores of a batch.
+    def start_at(self, gamma: Tensor, sqrt_beta: Tensor) -> None:
+        """Initialises the free recurrence of FavardGNN with that of a basis, unless ``start`` is ``chebyshev``.
 
         Args:
-            vectors: rows of the basis, (batch, K+1 or more, channels).
-            offset: where the rows stand in a larger batch that several processes share; a multiple of 256.
+            gamma, sqrt_beta: (K+1 or more, in_channels).
         """
-        hidden = filtered(vectors, self.coordinates())
+        if isinstance(self.conv, FavardConv) and self.conv.recurrence == "free" and self.start == "optimal":
+            self.conv.start_at(gamma[: self.K + 1], sqrt_beta[: self.K + 1])
+
+    def coordinates(self, gamma: Tensor, sqrt_beta: Tensor) -> Tensor:
+        """The filter as coordinates on a basis, (K+1, outputs, in_channels); one output, or K+1 for SIGN.
+
+        Args:
+            gamma, sqrt_beta: coefficients of the basis, (K+1 or more, in_channels).
+        """
+        gamma, sqrt_beta = gamma[: self.K + 1], sqrt_beta[: self.K + 1]
+        if self.conv is None:
+            return Monomial().coordinates(gamma, sqrt_beta).float()
+        own = self.conv.coordinates(gamma, sqrt_beta)
+        if isinstance(self.conv, OptBasisConv):
+            own = own * sqrt_beta[0]
+        return own.float().unsqueeze(1)
+
+    def forward(self, x: Features, graph: Graph) -> Tensor:
+        """Class scores of all nodes of a graph; the basis of the features is computed block by block.
+
+        Args:
+            x: features, (N, in_channels).
+            graph: the graph, N nodes.
+
+        Returns:
+            (N, out_channels).
+        """
+        signal = as_dense(x)
+        parts = []
+        for first in range(0, signal.shape[1], CHANNELS):
+            vectors, gamma, sqrt_beta = basis_of(graph, signal[:, first : first + CHANNELS], self.K)
+            channels = slice(first, first + gamma.shape[1])
+            ones = torch.ones(self.K + 1, self.in_channels, dtype=torch.float64)
+            padded = [ones.clone(), ones.clone()]
+            padded[0][:, channels], padded[1][:, channels] = gamma, sqrt_beta
+            coordinates = self.coordinates(*padded)[:, :, channels]
+            parts.append(filtered(vectors, coordinates).view(len(signal), coordinates.shape[1], -1))
+        return self._mlp(torch.cat(parts, dim=2).flatten(1))
+
+    def precompute(self, x: Features, graph: Graph) -> tuple[Any, ...]:
+        """The basis of the features: vectors, (N, K+1, in_channels), gamma and sqrt_beta."""
+        return basis_of(graph, as_dense(x), self.K)
+
+    def logits(self, *inputs: Any) -> Tensor:
+        """Class scores of a batch of nodes.
+
+        Args:
+            inputs: rows of a basis, (batch, K+1 or more, in_channels); its gamma and sqrt_beta, (K+1 or more,
+                in_channels); and optionally the index of the first row in a larger batch that several processes share,
+                a multiple of 256.
+
+        Returns:
+            (batch, out_channels).
+        """
+        vectors, gamma, sqrt_beta, *offset = inputs
+        return self._mlp(filtered(vectors, self.coordinates(gamma, sqrt_beta)), *offset)
+
+    def _mlp(self, hidden: Tensor, offset: int = 0) -> Tensor:
         for number, lin in enumerate(self.lins):
             hidden = hidden.relu() if number else hidden
             hidden = lin(dropout(hidden, self.dropout, self.training, offset * hidden.shape[1]))
@@ -159,11 +200,28 @@ class PrecomputedGNN(RoledModule):
 
     def __repr__(self) -> str:
         widths = ", ".join(str(lin.in_features) for lin in self.lins)
-        return f"PrecomputedGNN({self.model!r}, {widths}, {self.lins[-1].out_features}, K={self.K})"
+        return f"PrecomputedGNN({self.model!r}, {widths}, {self.out_channels}, K={self.K})"
+
+
+def basis_of(graph: Graph, x: Tensor, K: int) -> tuple[Tensor, Tensor, Tensor]:
+    """The basis that a store would hold, or that of :func:`polybasis.optimal_basis` if the graph has weights.
+
+    Args:
+        graph: the graph, N nodes.
+        x: signals, (N, d).
+        K: the degree.
+
+    Returns:
+        Vectors, (N, K+1, d); gamma and sqrt_beta, (K+1, d).
+    """
+    if graph.weight is None and native.kernels() is not None:
+        return plain_basis(graph, x, K)
+    basis = optimal_basis(graph, x, K)
+    return basis.vectors.movedim(0, 1), basis.gamma, basis.sqrt_beta
 
 
 def filtered(vectors: Tensor, coordinates: Tensor) -> Tensor:
-    """Sums over degrees of vectors times coordinates, outputs beside one another.
+    """Sums vectors times coordinates over the degrees.
 
     Args:
         vectors: (batch, K+1 or more, channels), float32 or float16.
@@ -175,11 +233,11 @@ def filtered(vectors: Tensor, coordinates: Tensor) -> Tensor:
     return cast(Tensor, _Filtered.apply(vectors, coordinates))  # type: ignore[no-untyped-call]
 
 
-NUMBERS_AT_A_TIME = 1 << 17  # of one degree: what is added up stays in the cache
+CHUNK_NUMBERS = 1 << 17  # of one degree, so that partial sums stay in the cache
 
 
 class _Filtered(torch.autograd.Function):
-    """Reads the vectors once in each direction; torch's own product of this shape would copy them."""
+    """Reads the vectors once in each direction; einsum would copy them."""
 
     @staticmethod
     def forward(ctx: Any, vectors: Tensor, coordinates: Tensor) -> Tensor:
@@ -212,5 +270,5 @@ class _Filtered(torch.autograd.Function):
 
 
 def _chunks(vectors: Tensor) -> list[slice]:
-    step = max(1, NUMBERS_AT_A_TIME // max(1, vectors.shape[2]))
+    step = max(1, CHUNK_NUMBERS // max(1, vectors.shape[2]))
     return [slice(first, first + step) for first in range(0, len(vectors), step)]

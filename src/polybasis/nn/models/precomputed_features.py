@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,34 +15,13 @@ from polybasis.nn.models.mlp import MLP
 from polybasis.nn.models.model import Model
 
 
-class Propagated(Model):
-    """A model on features that are propagated at the first call, and kept for the same features and graph."""
-
-    _kept: tuple[Features, Graph, Tensor] | None = None
-
-    def reset_parameters(self) -> None:
-        super().reset_parameters()
-        self._kept = None
-
-    @abstractmethod
-    def propagated(self, x: Tensor, graph: Graph) -> Tensor:
-        """The features that the layers see, from dense features and a graph with self-loops."""
-
-    def propagated_once(self, x: Features, graph: Graph) -> Tensor:
-        """The propagated features, computed where they are not at hand."""
-        if self._kept is None or self._kept[0] is not x or self._kept[1] is not graph:
-            with torch.no_grad():
-                self._kept = (x, graph, self.propagated(as_dense(x), graph.with_self_loops()))
-        return self._kept[2]
-
-
-class SIGN(Propagated):
-    """A linear layer for each of X, PX, .., P^K X, joined by a last one (Frasca et al., 2020).
+class SIGN(Model):
+    """A linear layer for each of X, PX, .., P^K X, combined by a last one (Frasca et al., 2020).
 
     Args:
         in_channels, hidden_channels, out_channels: features, hidden width of each hop, classes.
         K: number of hops.
-        dropout: rate before every layer.
+        dropout: dropout rate before every layer.
     """
 
     def __init__(
@@ -58,36 +38,52 @@ class SIGN(Propagated):
         self.last = FeatureLinear((K + 1) * hidden_channels, out_channels)
         self.dropout = dropout
 
-    def propagated(self, x: Tensor, graph: Graph) -> Tensor:
-        hops = [x]
-        for _ in self.lins[1:]:
-            hops.append(graph @ hops[-1])
-        return torch.stack(hops)
-
     def forward(self, x: Features, graph: Graph) -> Tensor:
-        hops = self.propagated_once(x, graph)
+        return self.logits(*self.precompute(x, graph))
+
+    def precompute(self, x: Features, graph: Graph) -> tuple[Any, ...]:
+        """X, PX, .., P^K X, (K+1, N, in_channels)."""
+        hops = [as_dense(x)]
+        for _ in self.lins[1:]:
+            hops.append(graph.with_self_loops() @ hops[-1])
+        return (torch.stack(hops),)
+
+    def logits(self, *inputs: Any) -> Tensor:
+        (hops,) = inputs
         parts = [lin(dropout(hop, self.dropout, self.training)) for lin, hop in zip(self.lins, hops, strict=True)]
         return self.last(dropout(torch.cat(parts, dim=1).relu(), self.dropout, self.training))
 
 
-class PropagatedMLP(Propagated, MLP):
+class PropagatedMLP(MLP):
     """An MLP on propagated features."""
 
+    @abstractmethod
+    def propagate(self, x: Tensor, graph: Graph) -> Tensor:
+        """The features that the MLP sees, (N, in_channels), from dense features and a graph with self-loops."""
+
     def forward(self, x: Features, graph: Graph) -> Tensor:
-        return MLP.forward(self, self.propagated_once(x, graph), graph)
+        return self.logits(*self.precompute(x, graph))
+
+    def precompute(self, x: Features, graph: Graph) -> tuple[Any, ...]:
+        """The propagated features and the graph."""
+        with torch.no_grad():
+            return self.propagate(as_dense(x), graph.with_self_loops()), graph
+
+    def logits(self, *inputs: Any) -> Tensor:
+        return MLP.forward(self, *inputs)
 
 
 class GBP(PropagatedMLP):
     r"""Generalised PageRank :math:`\sum_k \alpha(1-\alpha)^k (D^{r-1} A D^{-r})^k X`, then an MLP (Chen et al., 2020).
 
-    The propagation is exact here, where the paper approximates it by random walks and push.
+    The propagation is exact; the paper approximates it by random walks and push.
 
     Args:
         in_channels, hidden_channels, out_channels: features, hidden width, classes.
         K: number of hops.
         alpha: probability of stopping.
         r: exponent of the normalisation; 1/2 is the symmetric one.
-        layers, dropout: of the MLP.
+        layers, dropout: number of layers and dropout rate of the MLP.
     """
 
     def __init__(
@@ -105,7 +101,7 @@ class GBP(PropagatedMLP):
         MLP.__init__(self, in_channels, hidden_channels, out_channels, layers, dropout, num_nodes)
         self.K, self.alpha, self.r = K, alpha, r
 
-    def propagated(self, x: Tensor, graph: Graph) -> Tensor:
+    def propagate(self, x: Tensor, graph: Graph) -> Tensor:
         # D^{r-1} A D^{-r} = D^{r-1/2} P D^{1/2-r}
         shift = torch.from_numpy(graph.degree()).to(x).unsqueeze(1) ** (self.r - 0.5)
         hop = x / shift
@@ -119,14 +115,14 @@ class GBP(PropagatedMLP):
 class NDLS(PropagatedMLP):
     r"""Node-dependent local smoothing, then an MLP (Zhang et al., 2021).
 
-    A node is smoothed for as many steps as bring it within ``epsilon`` of the stationary state,
-    :math:`K(v) = \min\{k : \|(P^\infty X)_v - (P^k X)_v\| < \epsilon\}`, and gets the mean over the steps up to there.
+    A node is smoothed until it is within ``epsilon`` of the stationary state,
+    :math:`K(v) = \min\{k : \|(P^\infty X)_v - (P^k X)_v\| < \epsilon\}`, and gets the mean over these steps.
 
     Args:
         in_channels, hidden_channels, out_channels: features, hidden width, classes.
-        K: most steps.
-        epsilon: distance to the stationary state, as a share of the largest at the start.
-        layers, dropout: of the MLP.
+        K: maximum number of steps.
+        epsilon: distance to the stationary state, relative to the largest initial one.
+        layers, dropout: number of layers and dropout rate of the MLP.
     """
 
     def __init__(
@@ -143,7 +139,7 @@ class NDLS(PropagatedMLP):
         MLP.__init__(self, in_channels, hidden_channels, out_channels, layers, dropout, num_nodes)
         self.K, self.epsilon = K, epsilon
 
-    def propagated(self, x: Tensor, graph: Graph) -> Tensor:
+    def propagate(self, x: Tensor, graph: Graph) -> Tensor:
         stationary = graph.stationary(x)
         limit = self.epsilon * (x - stationary).norm(dim=1).max()
         hop, total = x, x.clone()

@@ -11,20 +11,23 @@ from polybasis.data.dataset import NodeDataset, make_dataset
 
 
 def csbm(nodes: int = 1000, features: int = 200, degree: float = 5.0, phi: float = -0.5, seed: int = 0) -> NodeDataset:
-    r"""Two classes, a graph and features that each tell something of them (Deshpande et al., 2018), in the
-    parametrisation of GPR-GNN.
+    r"""A graph of two classes whose edges and features both carry information about them (Deshpande et al., 2018), in
+    the parametrisation of GPR-GNN.
 
-    With :math:`v_i = \pm 1` the class of node i, an edge is there with probability
-    :math:`(d \pm \lambda\sqrt d)/n` inside and between classes, and
-    :math:`x_i = \sqrt{\mu/n}\, v_i u + z_i / \sqrt f`, where :math:`\lambda = \sqrt{1+\epsilon}\,\sin(\pi\phi/2)`,
-    :math:`\mu = \sqrt{(1+\epsilon)\, n/f}\,\cos(\pi\phi/2)`, :math:`\epsilon = 3.25`. All phi are equally hard in the
-    limit: at -1 and 1 only the graph tells, at 0 only the features.
+    With :math:`v_i = \pm 1` the class of node i, an edge exists with probability :math:`(d \pm \lambda\sqrt d)/n`
+    within and between classes, and :math:`x_i = \sqrt{\mu/n}\, v_i u + z_i / \sqrt f`, where
+    :math:`\lambda = \sqrt{1+\epsilon}\,\sin(\pi\phi/2)`, :math:`\mu = \sqrt{(1+\epsilon)\, n/f}\,\cos(\pi\phi/2)`,
+    :math:`\epsilon = 3.25`. All phi are equally hard in the limit: at -1 and 1 only the graph is informative, at 0 only
+    the features.
 
     Args:
         nodes, features: n and f.
         degree: mean degree d.
         phi: from -1 (heterophilous) to 1 (homophilous).
-        seed: of everything random.
+        seed: seed of all random numbers.
+
+    Raises:
+        ValueError: if phi is outside [-1, 1], or the degree is too small for it.
 
     >>> dataset = csbm(nodes=200, features=50)
     >>> dataset.num_classes
@@ -37,18 +40,18 @@ def csbm(nodes: int = 1000, features: int = 200, degree: float = 5.0, phi: float
     lam = strength * math.sin(math.pi * phi / 2)
     mu = strength * math.sqrt(nodes / features) * math.cos(math.pi * phi / 2)
     if abs(lam) > math.sqrt(degree):
-        raise ValueError(f"degree is {degree}; expected {lam * lam:.2f} or more for phi = {phi}")
+        raise ValueError(f"degree is {degree}; expected at least {lam * lam:.2f} for phi = {phi}")
     label = rng.permutation(np.arange(nodes) % 2)
     sign = 2.0 * label - 1
     pairs = []
     for same, chance in ((True, degree + lam * math.sqrt(degree)), (False, degree - lam * math.sqrt(degree))):
-        # The number of pairs is binomial; which they are is uniform. Pairs drawn twice merge, a share of about d/n.
+        # The number of pairs is binomial, the pairs are uniform. Pairs drawn twice merge: a fraction of about d/n.
         count = rng.binomial(nodes * (nodes - 1) // 4, chance / nodes)
         first = rng.integers(0, nodes, count)
         other = rng.integers(0, nodes // 2, count)
-        members = [np.flatnonzero(label == c) for c in (0, 1)]
+        by_class = [np.flatnonzero(label == c) for c in (0, 1)]
         wanted = label[first] if same else 1 - label[first]
-        second = np.where(wanted == 0, members[0][other % len(members[0])], members[1][other % len(members[1])])
+        second = np.where(wanted == 0, by_class[0][other % len(by_class[0])], by_class[1][other % len(by_class[1])])
         pairs.append(np.stack([first, second]))
     u = rng.standard_normal(features) / math.sqrt(features)
     x = math.sqrt(abs(mu) / nodes) * sign[:, None] * u + rng.standard_normal((nodes, features)) / math.sqrt(features)

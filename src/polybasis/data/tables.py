@@ -1,0 +1,353 @@
+"""Graphs in the user's own files: CSV, Parquet and NumPy arrays. Every error names the file and the line.
+
+CSV files have a header and are read as text, so that a value that is not a number can be reported with its line.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet
+import scipy.sparse as sp
+import torch
+from numpy.typing import NDArray
+
+from polybasis.data.dataset import NodeDataset
+from polybasis.features import SparseFeatures, as_features
+from polybasis.graph import Graph
+
+BLOCK = 1 << 24  # bytes of a CSV file that are parsed at a time
+ROWS = 1 << 22  # rows of a Parquet file or an array that are read at a time
+
+
+def read_tables(edges: Path, features: Path | None = None, labels: Path | None = None) -> NodeDataset:
+    """Reads a graph with named nodes.
+
+    Args:
+        edges: CSV or Parquet file with the columns source and target and, optionally, a weight.
+        features: CSV or Parquet file whose first column is the node and whose others are numbers; or a ``.npy`` or
+            ``.npz`` file (dense, or sparse by SciPy's ``save_npz``) whose row i belongs to the node named i. Every
+            node of an edge needs features. Without features, models train on structure only.
+        labels: CSV or Parquet file with the columns node and class; an empty class is unknown.
+
+    Returns:
+        A data set whose ``nodes`` and ``classes`` are the names in the files.
+
+    Raises:
+        ValueError: with file and line, for a file that cannot be used.
+        FileNotFoundError: if a file does not exist.
+    """
+    table = _read(edges, "the columns source and target", columns=2)
+    if table.width > 3:
+        raise ValueError(f"{table.at_header()}: {table.width} columns; expected source, target and optionally a weight")
+    if table.rows == 0:
+        raise ValueError(f"{table.at_header()}: the file has no edges")
+    ends = [table.text(column) for column in (0, 1)]
+    for column in ends:
+        table.refuse(pc.equal(column, ""), "edge with a missing endpoint")
+    weight = table.numbers(2, "weight") if table.width == 3 else None
+    if weight is not None:
+        table.refuse(weight < 0, "the weight is negative")
+
+    matrix: NDArray[np.float32] | sp.csr_array | None = None
+    if features is None:
+        pairs = np.arange(2 * table.rows).reshape(2, -1).T.ravel()
+        nodes = pc.unique(pa.concat_arrays(ends).take(pa.array(pairs)))
+    else:
+        nodes, matrix = _read_features(features)
+    indices = []
+    for column in ends:
+        index = pc.index_in(column, value_set=nodes)
+        table.refuse(pc.is_null(index), f"node {{!r}} has no features in {features}", column)
+        indices.append(index.to_numpy())
+    try:
+        graph = Graph.from_edge_index(np.stack(indices), len(nodes), weight)
+    except ValueError as error:
+        raise ValueError(f"{edges}: {error}") from error
+    y, classes = (torch.full((len(nodes),), -1), ()) if labels is None else _read_labels(labels, nodes)
+    if matrix is None:
+        x: Any = SparseFeatures(sp.eye_array(len(nodes), format="csr"))
+    else:
+        x = SparseFeatures(matrix) if sp.issparse(matrix) else as_features(torch.from_numpy(matrix))
+    return NodeDataset(
+        name=edges.stem,
+        graph=graph,
+        x=x,
+        y=y,
+        classes=classes,
+        nodes=np.array(nodes.to_pylist(), dtype=np.str_),
+        structure_only=matrix is None,
+    )
+
+
+def edge_batches(path: Path) -> Iterator[NDArray[np.int64]]:
+    """Edges between numbered nodes, some millions at a time, from a file that may be larger than memory.
+
+    Args:
+        path: CSV with a header or Parquet, with the columns source and target; or ``.npy`` of shape (2, E) or (E, 2).
+
+    Yields:
+        Arrays of shape (m, 2).
+
+    Raises:
+        ValueError: with file and line, for anything but two columns of node numbers.
+    """
+    readers = {".csv": _csv_edges, ".parquet": _parquet_edges, ".npy": _array_edges}
+    if path.suffix not in readers:
+        raise ValueError(f"{path}: unknown file type {path.suffix!r}; expected {', '.join(readers)}")
+    return readers[path.suffix](path)
+
+
+# ---- tables --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Table:
+    """A table in memory, with a way to name the place of a row."""
+
+    path: Path
+    columns: list[pa.Array]
+
+    @property
+    def rows(self) -> int:
+        return len(self.columns[0])
+
+    @property
+    def width(self) -> int:
+        return len(self.columns)
+
+    def at_header(self) -> str:
+        return str(self.path) if self.path.suffix == ".parquet" else f"{self.path}:1"
+
+    def at(self, row: int) -> str:
+        """File and line of a row."""
+        return f"{self.path}: row {row + 1}" if self.path.suffix == ".parquet" else f"{self.path}:{self.line(row)}"
+
+    def line(self, row: int) -> int:
+        """Line of a row; row + 1 in a Parquet file. Quoted cells may contain line breaks, so this reads the file."""
+        if self.path.suffix == ".parquet":
+            return row + 1
+        lines = (line for line, _ in _csv_rows(self.path))
+        return next(line for i, line in enumerate(lines) if i == row + 1)
+
+    def text(self, column: int) -> pa.Array:
+        """A column as text without surrounding blanks; missing values are empty."""
+        values = self.columns[column]
+        if not pa.types.is_string(values.type):
+            values = pc.cast(values, pa.string())
+        return pc.utf8_trim_whitespace(pc.fill_null(values, ""))
+
+    def numbers(self, column: int, what: str) -> NDArray[np.float64]:
+        """A column as finite numbers."""
+        try:
+            values = self.columns[column]
+            values = pc.cast(self.text(column) if pa.types.is_string(values.type) else values, pa.float64())
+            numbers: NDArray[np.float64] = values.to_numpy(zero_copy_only=False)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            texts = self.text(column)
+            row = next(i for i, cell in enumerate(texts.to_pylist()) if not _is_number(cell))
+            raise ValueError(f"{self.at(row)}: {what} is {texts[row].as_py()!r}; expected a number") from None
+        self.refuse(~np.isfinite(numbers), f"{what} is {{}}; expected a finite number", self.text(column))
+        return numbers
+
+    def refuse(self, wrong: Any, why: str, values: pa.Array | None = None) -> None:
+        """Raises ValueError for the first row that is wrong; ``{}`` in the message stands for the row's value."""
+        mask = np.asarray(wrong)
+        if mask.any():
+            row = int(mask.argmax())
+            raise ValueError(f"{self.at(row)}: {why if values is None else why.format(values[row].as_py())}")
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def _read(path: Path, what: str, columns: int) -> _Table:
+    """The columns of a table, at least so many; ``what`` says which."""
+    if path.suffix == ".parquet":
+        try:
+            arrays = [column.combine_chunks() for column in pyarrow.parquet.read_table(path).columns]
+        except pa.ArrowException as error:
+            raise ValueError(f"{path}: not a Parquet file ({error})") from error
+    else:
+        width = _csv_width(path, what)
+        if width < columns:
+            raise ValueError(f"{path}:1: the header has {width} columns; expected {what}")
+        arrays = [column.combine_chunks() for column in _csv_table(path, width, pa.string()).columns]
+    if len(arrays) < columns:
+        raise ValueError(f"{path}: {len(arrays)} columns; expected {what}")
+    return _Table(path, arrays)
+
+
+def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Line and cells of every row that is not blank, the header first; slow, for headers and errors only."""
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        reader = csv.reader(file)
+        for row in reader:
+            if row:
+                yield reader.line_num, row
+
+
+def _csv_width(path: Path, what: str) -> int:
+    try:
+        first = next(_csv_rows(path), None)
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise ValueError(f"{path}: not a CSV file in UTF-8 ({error})") from error
+    if first is None:
+        raise ValueError(f"{path}:1: the file is empty; expected a header and {what}")
+    return len(first[1])
+
+
+def _csv_options(width: int, dtype: pa.DataType) -> dict[str, Any]:
+    # The first row that is not blank is the header. Names are generated: headers may repeat a name.
+    return {
+        "read_options": pyarrow.csv.ReadOptions(autogenerate_column_names=True, block_size=BLOCK),
+        "parse_options": pyarrow.csv.ParseOptions(newlines_in_values=True),
+        "convert_options": pyarrow.csv.ConvertOptions(
+            column_types={f"f{i}": dtype for i in range(width)}, strings_can_be_null=False
+        ),
+    }
+
+
+def _csv_table(path: Path, width: int, dtype: pa.DataType) -> pa.Table:
+    try:
+        return pyarrow.csv.read_csv(path, **_csv_options(width, dtype)).slice(1)
+    except pa.ArrowException as error:
+        raise _csv_error(path, width, error) from error
+
+
+def _csv_error(path: Path, width: int, error: Exception) -> ValueError:
+    """The error for a file that Arrow cannot parse, with the line."""
+    try:
+        for line, row in _csv_rows(path):
+            if len(row) != width:
+                return ValueError(f"{path}:{line}: {len(row)} columns; the header has {width}")
+    except (UnicodeDecodeError, csv.Error) as found:
+        return ValueError(f"{path}: not a CSV file in UTF-8 ({found})")
+    return ValueError(f"{path}: not a CSV file ({error})")
+
+
+# ---- features and labels -------------------------------------------------------------------------------------------
+
+
+def _read_features(path: Path) -> tuple[pa.Array, NDArray[np.float32] | sp.csr_array]:
+    if path.suffix in (".npy", ".npz"):
+        matrix = _read_matrix(path)
+        return pc.cast(pa.array(np.arange(matrix.shape[0])), pa.string()), matrix
+    table = _read(path, "the node and its features", columns=2)
+    if table.rows == 0:
+        raise ValueError(f"{table.at_header()}: the file has no nodes")
+    nodes = table.text(0)
+    _refuse_duplicates(table, nodes)
+    values = [table.numbers(column, f"feature {column}") for column in range(1, table.width)]
+    return nodes, np.stack(values, axis=1).astype(np.float32)
+
+
+def _refuse_duplicates(table: _Table, nodes: pa.Array) -> None:
+    first = pc.index_in(nodes, value_set=pc.unique(nodes)).to_numpy()
+    _, places = np.unique(first, return_index=True)
+    if len(places) < len(first):
+        row = int(np.setdiff1d(np.arange(len(first)), places)[0])
+        earlier = table.line(int(np.argmax(first == first[row])))
+        raise ValueError(f"{table.at(row)}: duplicate node {nodes[row].as_py()!r} (first on line {earlier})")
+
+
+def _read_matrix(path: Path) -> NDArray[np.float32] | sp.csr_array:
+    matrix: NDArray[np.float32] | sp.csr_array
+    try:
+        if path.suffix == ".npy":
+            matrix = np.load(path, allow_pickle=False)
+        else:
+            with np.load(path, allow_pickle=False) as archive:
+                names = archive.files
+                dense = archive[names[0]] if len(names) == 1 else None
+            matrix = sp.csr_array(sp.load_npz(path)) if dense is None else dense
+    except (ValueError, OSError, EOFError, KeyError) as error:
+        raise ValueError(f"{path}: not an array of features ({error})") from error
+    if matrix.ndim != 2:
+        raise ValueError(f"{path}: the array has {matrix.ndim} axes; expected 2, one row of features for each node")
+    numbers = matrix.data if sp.issparse(matrix) else matrix
+    if not np.issubdtype(numbers.dtype, np.number):
+        raise ValueError(f"{path}: the array has dtype {numbers.dtype}; expected numbers")
+    finite = np.isfinite(numbers)
+    if not finite.all():
+        row = matrix.tocoo().row[~finite][0] if sp.issparse(matrix) else np.argwhere(~finite)[0, 0]
+        raise ValueError(f"{path}: row {int(row)} has a feature that is not finite")
+    return matrix.astype(np.float32)
+
+
+def _read_labels(path: Path, nodes: pa.Array) -> tuple[torch.Tensor, tuple[str, ...]]:
+    table = _read(path, "the columns node and class", columns=2)
+    names, labels = table.text(0), table.text(1)
+    index = pc.index_in(names, value_set=nodes)
+    table.refuse(pc.is_null(index), "node {!r} is in no other file", names)
+    _refuse_duplicates(table, names)
+    classes = sorted(value for value in pc.unique(labels).to_pylist() if value)
+    if not classes:
+        raise ValueError(f"{table.at_header()}: the file has no labels")
+    y = np.full(len(nodes), -1)
+    y[index.to_numpy()] = pc.fill_null(pc.index_in(labels, value_set=pa.array(classes)), -1).to_numpy()
+    return torch.from_numpy(y), tuple(classes)
+
+
+# ---- edges between numbered nodes ----------------------------------------------------------------------------------
+
+
+def _refuse_weights(path: Path, width: int) -> None:
+    if width != 2:
+        raise ValueError(f"{path} has {width} columns; expected source and target: a graph folder holds no weights")
+
+
+def _csv_edges(path: Path) -> Iterator[NDArray[np.int64]]:
+    width = _csv_width(path, "the columns source and target")
+    _refuse_weights(path, width)
+    header = True
+    try:
+        for batch in pyarrow.csv.open_csv(path, **_csv_options(width, pa.string())):
+            rows = batch.slice(1) if header else batch
+            header = False
+            columns = [pc.cast(pc.utf8_trim_whitespace(rows.column(i)), pa.int64()) for i in range(2)]
+            yield np.column_stack([column.to_numpy(zero_copy_only=False) for column in columns])
+    except pa.ArrowInvalid as error:
+        for number, (line, row) in enumerate(_csv_rows(path)):
+            if number and len(row) == width and not all(cell.strip().lstrip("-").isdigit() for cell in row):
+                raise ValueError(f"{path}:{line}: {','.join(row)!r}; expected two node numbers") from error
+        raise _csv_error(path, width, error) from error
+
+
+def _parquet_edges(path: Path) -> Iterator[NDArray[np.int64]]:
+    try:
+        with pyarrow.parquet.ParquetFile(path) as file:
+            _refuse_weights(path, len(file.schema_arrow.names))
+            for batch in file.iter_batches(ROWS):
+                columns = [pc.cast(batch.column(i), pa.int64()) for i in range(2)]
+                yield np.column_stack([column.to_numpy(zero_copy_only=False) for column in columns])
+    except pa.ArrowException as error:
+        raise ValueError(f"{path}: not a Parquet file of node numbers ({error})") from error
+
+
+def _array_edges(path: Path) -> Iterator[NDArray[np.int64]]:
+    def mapped() -> NDArray[np.int64]:
+        try:
+            array = np.load(path, mmap_mode="r", allow_pickle=False)
+        except (ValueError, OSError) as error:
+            raise ValueError(f"{path}: not an array ({error})") from error
+        if array.ndim != 2 or 2 not in array.shape:
+            raise ValueError(f"{path}: the array has shape {array.shape}; expected (2, E) or (E, 2)")
+        pairs: NDArray[np.int64] = array if array.shape[1] == 2 else array.T
+        return pairs
+
+    for first in range(0, len(mapped()), ROWS):
+        yield np.array(mapped()[first : first + ROWS])  # mapped anew: what was read before need not stay in memory

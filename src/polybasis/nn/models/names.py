@@ -1,0 +1,26 @@
+"""The names of the models, for code that must not import torch."""
+
+from __future__ import annotations
+
+MODELS = {
+    "mlp": "mlp:MLP",
+    "gcn": "gcn:GCN",
+    "chebnet": "chebnet:ChebNet",
+    "arma": "arma:ARMA",
+    "appnp": "decoupled:APPNP",
+    "gpr-gnn": "decoupled:GPRGNN",
+    "bernnet": "decoupled:BernNet",
+    "chebnetii": "decoupled:ChebNetII",
+    "jacobiconv": "jacobiconv:JacobiConv",
+    "favardgnn": "favardgnn:FavardGNN",
+    "optbasisgnn": "optbasisgnn:OptBasisGNN",
+    "gcnii": "gcnii:GCNII",
+    "mixhop": "mixhop:MixHop",
+    "link": "link:LINK",
+    "linkx": "link:LINKX",
+    "sign": "precomputed_features:SIGN",
+    "gbp": "precomputed_features:GBP",
+    "ndls": "precomputed_features:NDLS",
+}
+PRECOMPUTED = ("optbasisgnn", "favardgnn", "gpr-gnn", "bernnet", "chebnetii", "jacobiconv", "sign")
+SHORT_NAMES = {"optbasis": "optbasisgnn", "favard": "favardgnn"}

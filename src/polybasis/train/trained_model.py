@@ -1,0 +1,198 @@
+"""A trained model: predictions for any source of the same features, and one versioned format on disk.
+
+A saved model is a folder with ``model.json`` (configuration, classes, scores, provenance) and the weights it names, in
+safetensors. What the model was trained on makes no difference to predictions.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.torch import load as load_tensors
+from safetensors.torch import save as save_tensors
+
+from polybasis.data.dataset import Metric, NodeDataset, Split
+from polybasis.features import transform_features
+from polybasis.files import write_atomically
+from polybasis.nn.models.model import Model
+from polybasis.store.basis_store import BasisStore
+from polybasis.train.config import Config
+from polybasis.train.fitting import Fit
+from polybasis.train.source import Data
+
+KIND, VERSION = "polybasis model", 1
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedModel:
+    """A trained model with what is needed to use it.
+
+    Attributes:
+        config: how it was trained.
+        model: the model, in evaluation mode.
+        classes: the classes, in the order of its outputs.
+        num_features: number of features it takes.
+        metric: metric of its scores.
+        val_score: its score on the validation nodes.
+        epochs: number of epochs it was trained for.
+        structure_only: whether it was trained without features, on structure only.
+        nodes: names of the only nodes it can serve, if it has weights or labels for each node.
+        provenance: data set, protocol, split, seed, versions and job key.
+    """
+
+    config: Config
+    model: Model
+    classes: tuple[Any, ...]
+    num_features: int
+    metric: Metric
+    val_score: float
+    epochs: int
+    structure_only: bool = False
+    nodes: tuple[str, ...] | None = None
+    provenance: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, config: Config, fitted: Fit, provenance: dict[str, Any] | None = None) -> TrainedModel:
+        """The result of a training run.
+
+        Args:
+            config: its configuration.
+            fitted: the trained model.
+            provenance: where it comes from.
+        """
+        data = fitted.task.data
+        # link and linkx have weights for each node, label reuse has classes: they serve the same nodes only.
+        transductive = data.structure_only or config.label_reuse is not None or config.model.name in ("link", "linkx")
+        versions = {name: version(name) for name in ("polybasis", "torch")}
+        return cls(
+            config=config,
+            model=fitted.model.cpu(),
+            classes=data.classes,
+            num_features=data.num_features,
+            metric=data.metric,
+            val_score=fitted.val_score,
+            epochs=fitted.epochs,
+            structure_only=data.structure_only,
+            nodes=tuple(str(name) for name in data.node_names()) if transductive else None,
+            provenance={**(provenance or {}), "versions": versions},
+        )
+
+    @torch.no_grad()
+    def logits(self, data: Data) -> torch.Tensor:
+        """Class scores of all nodes of a data set, or of all rows of a store, (N, classes).
+
+        Raises:
+            ValueError: if the model cannot serve this data; says why.
+        """
+        self.check(data)
+        self.model.eval()
+        if isinstance(data, NodeDataset):
+            scores: torch.Tensor = self.model(transform_features(data.x, self.config.feature_transform), data.graph)
+            return scores
+        from polybasis.train.mini_batch import MiniBatches
+
+        everything = torch.arange(len(data))
+        return MiniBatches(data, Split(everything, everything, everything), self.config).logits(self.model, everything)
+
+    def predict_proba(self, data: Data) -> NDArray[np.float32]:
+        """Probabilities of all nodes of a data set, or of all rows of a store, (N, classes)."""
+        probabilities: NDArray[np.float32] = self.logits(data).softmax(dim=1).numpy()
+        return probabilities
+
+    def check(self, data: Data) -> None:
+        """Refuses data that the model cannot serve.
+
+        Raises:
+            ValueError: says why.
+        """
+        if isinstance(data, BasisStore):
+            if not self.config.model.precomputed:
+                raise ValueError(
+                    f"{self.config.model.name} was trained on a graph, not on a precomputed basis; "
+                    "predict on the graph instead of a store"
+                )
+            if data.feature_transform != self.config.feature_transform:
+                ours, theirs = self.config.feature_transform, data.feature_transform
+                raise ValueError(f"the model was trained with feature transform {ours}; the store has {theirs}")
+            if self.config.model.arguments.get("K", 0) > data.K:
+                raise ValueError(f"the model has degree {self.config.model.arguments['K']}; the store has {data.K}")
+        if data.structure_only != self.structure_only:
+            trained = "on structure only: pass no features" if self.structure_only else "with features: pass features"
+            raise ValueError(f"the model was trained {trained}")
+        if self.nodes is not None and [str(name) for name in data.node_names()] != list(self.nodes):
+            raise ValueError("the model serves only the nodes it was trained on, in their order (transductive)")
+        if data.num_features != self.num_features:
+            raise ValueError(
+                f"the data has {data.num_features} features; the model was trained with {self.num_features}"
+            )
+
+    def save(self, path: str | Path) -> None:
+        """Writes the model to a folder; an older model there stays valid until the new one is complete."""
+        folder = Path(path)
+        content = save_tensors({name: value.contiguous() for name, value in self.model.state_dict().items()})
+        weights = f"weights-{hashlib.sha256(content).hexdigest()[:16]}.safetensors"
+        write_atomically(folder / weights, content)
+        document = {
+            "format": KIND,
+            "version": VERSION,
+            "weights": weights,
+            "config": self.config.to_dict(),
+            "classes": list(self.classes),
+            "features": self.num_features,
+            "num_nodes": self.model.num_nodes,
+            "metric": self.metric,
+            "val_score": self.val_score,
+            "epochs": self.epochs,
+            "structure_only": self.structure_only,
+            "nodes": None if self.nodes is None else list(self.nodes),
+            "provenance": self.provenance,
+        }
+        write_atomically(folder / "model.json", json.dumps(document, indent=1).encode())
+        for old in folder.glob("weights-*.safetensors"):
+            if old.name != weights:
+                old.unlink()
+
+    @classmethod
+    def load(cls, path: str | Path) -> TrainedModel:
+        """Reads a saved model.
+
+        Raises:
+            FileNotFoundError: if the folder holds no model.
+            ValueError: if it is damaged or of another version.
+        """
+        folder = Path(path)
+        place = folder / "model.json"
+        if not place.exists():
+            raise FileNotFoundError(f"{place} does not exist; {folder} is not a saved model")
+        try:
+            document = json.loads(place.read_text())
+            if document.get("format") != KIND or document.get("version") != VERSION:
+                found = f"format {document.get('format')!r}, version {document.get('version')}"
+                raise ValueError(f"{found}; expected {KIND!r}, version {VERSION}")
+            config = Config.from_dict(document["config"])
+            classes, features = document["classes"], document["features"]
+            model = config.make_model(features, len(classes), document["num_nodes"])
+            model.load_state_dict(load_tensors((folder / document["weights"]).read_bytes()))
+            return cls(
+                config=config,
+                model=model.eval(),
+                classes=tuple(classes),
+                num_features=features,
+                metric=document["metric"],
+                val_score=document["val_score"],
+                epochs=document["epochs"],
+                structure_only=document["structure_only"],
+                nodes=None if document["nodes"] is None else tuple(document["nodes"]),
+                provenance=document["provenance"],
+            )
+        except (ValueError, KeyError, TypeError, RuntimeError, AttributeError, SafetensorError) as error:
+            raise ValueError(f"{folder} does not hold a readable model: {error}") from error

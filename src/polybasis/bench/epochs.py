@@ -14,9 +14,10 @@ from torch.nn.functional import cross_entropy
 
 from polybasis.bench.filters import load_reference
 from polybasis.bench.measure import best_seconds, synthetic_graph
-from polybasis.data import NodeDataset, load
-from polybasis.data.catalogue import present
-from polybasis.nn import OptBasisGNN, SparseFeatures
+from polybasis.data.catalogue import is_installed, load
+from polybasis.data.dataset import NodeDataset
+from polybasis.features import SparseFeatures
+from polybasis.nn import OptBasisGNN
 
 # Nodes, edges, features and nonzeros of the features as of the data sets, and the published settings' K and dropouts.
 SIZES: dict[str, tuple[tuple[int, int, int, int], dict[str, Any]]] = {
@@ -37,7 +38,7 @@ def bench_epochs(
         data_root: where data sets are; the real one is used if installed, else a synthetic one of its size.
     """
     settings = SIZES[size][1]
-    real = present(size, data_root)
+    real = is_installed(size, data_root)
     data = load(size, data_root) if real else _synthetic(size)
     x = data.x
     calls = {"polybasis": _epoch(OptBasisGNN(data.num_features, 64, 5, **settings), data.y, x, data.graph)}
@@ -67,7 +68,8 @@ def _synthetic(size: str) -> NodeDataset:
     rng = np.random.default_rng(0)
     places = (rng.integers(0, nodes, nonzeros), rng.integers(0, features, nonzeros))
     words = sp.csr_array((np.full(nonzeros, 0.1), places), shape=(nodes, features))
-    return NodeDataset(size, graph, SparseFeatures(words), torch.from_numpy(rng.integers(0, 5, nodes)))
+    y = torch.from_numpy(rng.integers(0, 5, nodes))
+    return NodeDataset(name=size, graph=graph, x=SparseFeatures(words), y=y)
 
 
 def _epoch(model: torch.nn.Module, y: Tensor, *inputs: Any) -> Callable[[], object]:

@@ -1,49 +1,77 @@
-"""The `polybasis` command: errors on one line on stderr, exit status 0 only on success."""
+"""The `polybasis` command: errors on one line on stderr, exit status 0 only on success.
+
+Modules of commands import torch and other large packages inside functions, so that help, version and completion are
+fast.
+"""
 
 from __future__ import annotations
 
 import sys
 import warnings
-from typing import NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
-from polybasis.cli import bench, datasets, demo, plot, precompute, reproduce, train
+from polybasis import __version__
+from polybasis.cli import bench, datasets, demo, precompute, predict, reproduce, train, tune
+
+# Typer brings its own copy of Click or uses the installed one: ClickException, by way of BadParameter and UsageError.
+CLICK_EXCEPTION: Any = typer.BadParameter.__mro__[2]
 
 app = typer.Typer(
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
     help="Polynomial graph filters with learnable and optimal bases.",
 )
 app.command("demo")(demo.demo)
 app.command("train")(train.train)
-app.command("predict")(train.predict)
-app.command("tune")(train.tune)
+app.command("predict")(predict.predict)
+app.command("evaluate")(predict.evaluate)
+app.command("plot")(predict.plot)
+app.command("tune")(tune.tune)
 app.add_typer(datasets.app, name="datasets")
-app.add_typer(reproduce.app, name="reproduce")
-app.command("plot")(plot.plot)
 app.command("precompute")(precompute.precompute)
+app.add_typer(reproduce.app, name="reproduce")
 app.command("bench")(bench.bench)
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"polybasis {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def options() -> None:
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
     """Polynomial graph filters with learnable and optimal bases."""
 
 
 def main() -> None:
-    """Runs the command line; what a user did wrong becomes one line, not a traceback."""
+    """Runs the command line. Errors of the user become one line, not a traceback."""
     warnings.filterwarnings("ignore", "Sparse CSR tensor support", UserWarning)
     try:
-        app()
+        sys.exit(app(standalone_mode=False))
+    except CLICK_EXCEPTION as error:
+        context = getattr(error, "ctx", None)
+        if type(error).__name__ == "NoArgsIsHelpError":
+            typer.echo(error.format_message(), err=True)
+            sys.exit(2)
+        hint = f"; see {context.command_path} --help" if context is not None else ""
+        _exit(error.format_message().rstrip(".") + hint, error.exit_code)
     except OSError as error:
-        _leave(f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error))
+        _exit(f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error))
     except (ValueError, TypeError, ImportError, OverflowError) as error:
-        _leave(str(error))
-    except KeyboardInterrupt:
-        _leave("interrupted")
+        _exit(str(error))
+    except (KeyboardInterrupt, typer.Abort):
+        _exit("interrupted", 130)
 
 
-def _leave(why: str) -> NoReturn:
-    sys.exit(f"polybasis: {' '.join(why.split())}")
+def _exit(message: str, status: int = 1) -> NoReturn:
+    print(f"polybasis: {' '.join(message.split())}", file=sys.stderr)
+    sys.exit(status)

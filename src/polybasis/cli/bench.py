@@ -2,42 +2,35 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import torch
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from polybasis import bench as benchmarks
-from polybasis import native
-from polybasis.bench.epochs import SIZES as EPOCH_SIZES
-from polybasis.bench.filters import SIZES
-from polybasis.cli.options import DataRoot
+from polybasis.cli.options import AsJson, DataRoot, Threads, refuse
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 REFERENCE = Path("benchmarks/message_passing.py")
 
 
 def bench(
-    size: Annotated[list[str] | None, typer.Option(help=f"Graph sizes: {', '.join(SIZES)}; default: all.")] = None,
-    K: Annotated[int, typer.Option("--K", help="Degree of the filters.")] = 10,
-    channels: Annotated[int, typer.Option(help="Channels of the signal.")] = 64,
-    repeats: Annotated[int, typer.Option(help="Runs of which the best counts.")] = 5,
-    threads: Annotated[int | None, typer.Option(help="Number of threads; default: torch's.")] = None,
+    size: Annotated[list[str] | None, typer.Option(help="Graph sizes: squirrel, large; default: all.")] = None,
+    K: Annotated[int, typer.Option("--K", help="Degree of the filters.", min=1)] = 10,
+    channels: Annotated[int, typer.Option(help="Channels of the signal.", min=1)] = 64,
+    repeats: Annotated[int, typer.Option(help="Runs, of which the fastest counts.", min=1)] = 5,
+    threads: Threads = None,
     reference: Annotated[
         Path | None, typer.Option(help="Message-passing code to compare with; default: that of a checkout.")
     ] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Only the smaller graph and the epochs, under a minute.")
-    ] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Only the smaller graph and the epochs, in a minute.")] = False,
     roofline: Annotated[
         bool, typer.Option("--roofline", help="Only compare the kernels with this machine's memory bandwidth.")
     ] = False,
     growth: Annotated[bool, typer.Option(help="Measure how time grows with K, d and E.")] = True,
     data_root: DataRoot = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Time the filters: this engine, bare sparse products, message passing, PyG's ChebConv.
 
@@ -46,6 +39,18 @@ def bench(
     products with torch's sparse CSR matrix. Peak memory is given in arrays of the signal's size. Epochs use the real
     data sets if they are installed.
     """
+    import torch
+    from rich.console import Console
+
+    from polybasis import bench as benchmarks
+    from polybasis import native
+    from polybasis.bench.epochs import SIZES as EPOCH_SIZES
+    from polybasis.bench.filters import SIZES
+    from polybasis.cli.display import print_json
+
+    if roofline:
+        for flag, value in (("--reference", reference), ("--quick", quick), ("--data-root", data_root)):
+            refuse(flag, value, "--roofline")
     sizes = size or (["squirrel"] if quick else list(SIZES))
     for name in sizes:
         if name not in SIZES:
@@ -91,10 +96,12 @@ def bench(
             console.print(_growth_table(slopes))
         document |= {"filters": rows, "epochs": epochs, "growth": slopes}
     if as_json:
-        typer.echo(json.dumps(document, indent=1))
+        print_json(document)
 
 
 def _filters_table(rows: list[dict[str, Any]]) -> Table:
+    from rich.table import Table
+
     table = Table("graph", "contender", title="Filters")
     for column in ("forward s", "ratio", "+ backward s", "ratio", "peak"):
         table.add_column(column, justify="right")
@@ -108,6 +115,8 @@ def _filters_table(rows: list[dict[str, Any]]) -> Table:
 
 
 def _epochs_table(rows: list[dict[str, Any]]) -> Table:
+    from rich.table import Table
+
     table = Table("data", "contender", "K", "seconds an epoch", "times", title="Training epochs of OptBasisGNN")
     for row in rows:
         table.add_row(row["data"], row["contender"], str(row["K"]), f"{row['seconds']:.4f}", f"{row['times']:.1f}")
@@ -115,6 +124,8 @@ def _epochs_table(rows: list[dict[str, Any]]) -> Table:
 
 
 def _growth_table(rows: list[dict[str, Any]]) -> Table:
+    from rich.table import Table
+
     table = Table("along", "values", "seconds of a training step", "exponent", title="Growth")
     for row in rows:
         values, seconds = ", ".join(f"{v:,}" for v in row["values"]), ", ".join(f"{s:.3f}" for s in row["seconds"])
@@ -123,6 +134,8 @@ def _growth_table(rows: list[dict[str, Any]]) -> Table:
 
 
 def _roofline_table(found: dict[str, Any]) -> Table:
+    from rich.table import Table
+
     title = (
         f"Kernels on a {found['graph']}-sized graph, K = {found['K']}, {found['channels']} channels; "
         f"triad {found['triad'] / 1e9:.1f} GB/s"

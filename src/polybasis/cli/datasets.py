@@ -1,97 +1,122 @@
-"""`polybasis datasets`: what there is, and graph folders for graphs larger than memory."""
+"""`polybasis datasets`: known data sets, and graph folders for graphs larger than memory."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
-from rich.table import Table
 
-from polybasis.cli.display import console
-from polybasis.cli.options import AsJson, DataRoot, as_bytes
-from polybasis.data.catalogue import CATALOGUE, data_root, load, present
-from polybasis.data.dataset import edge_homophily
-from polybasis.store.graph_folder import GraphFolder, NodeData, build_graph_folder
-from polybasis.store.sources import edge_stream
-from polybasis.store.synthetic import make_synthetic
+from polybasis.cli.options import AsJson, DataRoot, parse_size, refuse
 
-app = typer.Typer(help="List data sets; build graph folders from edge lists; make graphs of any size.")
-Memory = Annotated[str, typer.Option(help="Memory to stay within, about.")]
+if TYPE_CHECKING:
+    from polybasis.store.graph_folder import GraphFolder
+
+HELP = "List data sets; build graph folders from tables; generate graphs of any size."
+app = typer.Typer(help=HELP, rich_markup_mode=None, context_settings={"help_option_names": ["-h", "--help"]})
 Out = Annotated[Path, typer.Option(help="The graph folder.")]
 
 
 @app.callback(invoke_without_command=True)
 def datasets(context: typer.Context) -> None:
-    """List data sets; build graph folders from edge lists; make graphs of any size."""
     if context.invoked_subcommand is None:
         list_()
 
 
+datasets.__doc__ = HELP
+
+
 @app.command("list")
 def list_(
-    names: Annotated[list[str] | None, typer.Argument(help="Data sets; all unless given.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(help="Data sets; default: all.")] = None,
     root: DataRoot = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the data sets: size, homophily, and whether their files are here."""
+    """List the known data sets and which of them are installed, with size and homophily."""
+    from rich.table import Table
+
+    from polybasis.cli.display import print_json, print_table
+    from polybasis.data.catalogue import CATALOGUE, data_root, is_installed, load, unknown_dataset
+    from polybasis.data.dataset import edge_homophily
+
     rows: list[dict[str, Any]] = []
     for name in names or list(CATALOGUE):
         if name not in CATALOGUE:
-            raise ValueError(f"there is no data set {name!r}; expected one of {', '.join(CATALOGUE)}")
+            raise unknown_dataset(name)
         entry = CATALOGUE[name]
-        row: dict[str, Any] = {"name": name, "splits": entry.protocol, "source": entry.source}
-        row["present"] = present(name, root)
-        if row["present"]:
+        row: dict[str, Any] = {"name": name, "protocol": entry.protocol, "source": entry.source}
+        row["installed"] = is_installed(name, root)
+        if row["installed"]:
             data = load(name, root)
             row |= {"nodes": data.graph.num_nodes, "edges": data.graph.num_edges, "features": data.num_features}
             row |= {"classes": data.num_classes, "homophily": round(edge_homophily(data), 3), "metric": data.metric}
         rows.append(row)
     if as_json:
-        typer.echo(json.dumps(rows, indent=1))
+        print_json(rows)
         return
     table = Table("data set", title=f"Data sets in {data_root(root)}")
     for column in ("nodes", "edges", "features", "classes", "homophily"):
         table.add_column(column, justify="right")
-    table.add_column("splits")
-    table.add_column("present, or where to get it")
+    table.add_column("protocol")
+    table.add_column("installed, or source")
     for row in rows:
         sizes = [f"{row[key]:,}" if key in row else "" for key in ("nodes", "edges", "features", "classes")]
         homophily = f"{row['homophily']:.3f}" if "homophily" in row else ""
-        table.add_row(row["name"], *sizes, homophily, row["splits"], "yes" if row["present"] else row["source"])
-    console.print(table)
+        table.add_row(row["name"], *sizes, homophily, row["protocol"], "yes" if row["installed"] else row["source"])
+    print_table(table)
 
 
 @app.command("synth")
 def synth(
-    nodes: Annotated[int, typer.Option(help="Nodes.", min=2)],
-    edges: Annotated[int, typer.Option(help="Edges that are drawn; loops and repetitions are dropped.", min=1)],
-    features: Annotated[int, typer.Option(help="Features.", min=1)],
+    nodes: Annotated[int, typer.Option(help="Number of nodes.", min=2)],
+    edges: Annotated[int, typer.Option(help="Number of edges to draw; loops and duplicates are dropped.", min=1)],
+    features: Annotated[int, typer.Option(help="Number of features.", min=1)],
     out: Out,
-    labelled: Annotated[float, typer.Option(help="Share of nodes with a class.", min=0, max=1)] = 0.0135,
-    memory: Memory = "2GiB",
+    labelled: Annotated[float, typer.Option(help="Fraction of nodes with a class.", min=0, max=1)] = 0.0135,
+    memory: Annotated[str, typer.Option(help="Approximate memory limit.")] = "2GiB",
     seed: Annotated[int, typer.Option(help="Seed.")] = 0,
+    as_json: AsJson = False,
 ) -> None:
-    """Make a graph folder of any size with unequal degrees, seeded."""
-    graph = make_synthetic(out, nodes, edges, features, labelled=labelled, memory=as_bytes(memory), seed=seed)
-    _say(graph)
+    """Generate the folder of a random graph with heavy-tailed degrees."""
+    from polybasis.store.synthetic import make_synthetic
+
+    limit = parse_size(memory)
+    _print(make_synthetic(out, nodes, edges, features, labelled=labelled, memory=limit, seed=seed), as_json)
 
 
 @app.command("build")
 def build(
-    edges: Annotated[Path, typer.Option(help="Edges by node numbers: .csv with a header, .parquet, or .npy.")],
-    nodes: Annotated[int, typer.Option(help="Nodes; edges have numbers below.", min=1)],
+    edges: Annotated[Path, typer.Option(help="Edges: .csv or .parquet with source and target; or .npy.")],
     out: Out,
-    features: Annotated[Path | None, typer.Option(help="Features: .npy, one row a node.")] = None,
-    labels: Annotated[Path | None, typer.Option(help="Classes: .npy, one whole number a node, -1: unknown.")] = None,
-    memory: Memory = "2GiB",
+    nodes: Annotated[
+        int | None, typer.Option(help="Number of nodes; edges are then pairs of node numbers below it.", min=1)
+    ] = None,
+    features: Annotated[
+        Path | None, typer.Option(help="Features: .npy, one row a node; without --nodes also .csv or .parquet.")
+    ] = None,
+    labels: Annotated[
+        Path | None,
+        typer.Option(help="Classes: with --nodes .npy, one integer a node, -1 if unknown; else .csv or .parquet."),
+    ] = None,
+    memory: Annotated[str | None, typer.Option(help="With --nodes: approximate memory limit; default: 2GiB.")] = None,
+    as_json: AsJson = False,
 ) -> None:
-    """Build a graph folder from a list of edges that may be larger than memory.
+    """Build a graph folder from tables.
 
-    Edges come in any order and direction, once or several times; self-loops are dropped.
+    With --nodes, nodes are numbers and the edges may be larger than memory. Without, nodes have names, and the tables
+    are those of `polybasis train --edges`. Edges may be in any order and direction; duplicates and self-loops are
+    dropped.
     """
+    import numpy as np
+
+    from polybasis.data.tables import edge_batches, read_tables
+    from polybasis.store.graph_folder import build_graph_folder, write_graph_folder
+
+    if nodes is None:
+        refuse("--memory", memory, "tables with named nodes, which are read into memory; pass --nodes")
+        data = read_tables(edges, features, labels)
+        _print(write_graph_folder(out, data), as_json)
+        return
 
     def array(path: Path | None) -> Any:
         if path is None:
@@ -99,11 +124,19 @@ def build(
         try:
             return np.load(path, mmap_mode="r", allow_pickle=False)
         except (ValueError, OSError) as error:
-            raise ValueError(f"{path} cannot be read ({error})") from error
+            raise ValueError(f"{path}: with --nodes, expected a .npy array ({error})") from error
 
-    data = NodeData(array(features), array(labels), name=out.name)
-    _say(build_graph_folder(out, edge_stream(edges), nodes, memory=as_bytes(memory), data=data))
+    folder = build_graph_folder(
+        out, edge_batches(edges), nodes, x=array(features), y=array(labels), name=out.name,
+        memory=parse_size(memory or "2GiB"),
+    )  # fmt: skip
+    _print(folder, as_json)
 
 
-def _say(graph: GraphFolder) -> None:
-    console.print(f"{graph.nodes:,} nodes and {graph.nonzeros:,} nonzeros in {graph.path}")
+def _print(folder: GraphFolder, as_json: bool) -> None:
+    from polybasis.cli.display import print_json
+
+    if as_json:
+        print_json({"folder": str(folder.path), "nodes": folder.num_nodes, "nonzeros": folder.nonzeros})
+    else:
+        typer.echo(f"{folder.num_nodes:,} nodes and {folder.nonzeros:,} nonzeros in {folder.path}")

@@ -1,63 +1,86 @@
-"""Progress and tables, quiet where nobody is looking."""
+"""Progress bars on standard error, tables on standard output."""
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from polybasis.store.blocks import Report as BlockReport
-from polybasis.train.fitting import Progress as Epoch
-from polybasis.train.fitting import Report
-from polybasis.train.runs import Result, summarised
+from polybasis.train.results import Result, summarize
+
+if TYPE_CHECKING:
+    from polybasis.store.blocks import OnBlockStep
+    from polybasis.train.fitting import OnEpoch
+    from polybasis.train.fitting import Progress as Epoch
 
 console = Console(stderr=True)
+FILE_WIDTH = 200  # of tables that do not go to a terminal
+
+
+def print_json(document: Any) -> None:
+    """One JSON document on standard output."""
+    print(json.dumps(document, indent=1))
+
+
+def print_table(table: Table) -> None:
+    """A table on standard output. Text is folded, never cut, in narrow terminals."""
+    for column in table.columns:
+        column.overflow = "fold"
+    Console(width=None if sys.stdout.isatty() else FILE_WIDTH).print(table)
 
 
 @contextmanager
-def training_bar(title: str | None) -> Iterator[Report | None]:
-    """A bar with epoch, validation score, best and time left; nothing without a title or a terminal to show it in."""
-    if title is None or not console.is_terminal:
+def training_bar(title: str) -> Iterator[OnEpoch | None]:
+    """A bar with epoch, validation score, best score and time left, if standard error is a terminal."""
+    if not console.is_terminal:
         yield None
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(title, total=None)
 
-        def report(progress: Epoch) -> None:
+        def on_epoch(progress: Epoch) -> None:
             scores = f"{title}  validation {progress.val_score:.3f}, best {progress.best_score:.3f}"
             bar.update(task, description=scores, completed=progress.epoch + 1, total=progress.epochs)
 
-        yield report
+        yield on_epoch
 
 
-def results_table(results: list[Result]) -> Table:
-    """Mean, standard deviation and half the 95 % interval over n splits, in percent; mean epochs and seconds."""
-    table = Table("model", "data", "settings")
-    for column in ("n", "val", "test", "std", "ci95", "epochs", "s"):
-        table.add_column(column, justify="right", no_wrap=True)
-    for row in summarised(results):
-        numbers = [f"{row[name]:.2f}" for name in ("val", "mean", "std", "ci95")]
-        numbers += [f"{row['epochs']:.0f}", f"{row['seconds']:.1f}"]
-        table.add_row(row["model"], row["dataset"], row["settings"], str(row["splits"]), *numbers)
-    return table
-
-
-def say_result(result: Result) -> None:
-    """One run in a line."""
+def print_result(result: Result) -> None:
+    """One result as a line on standard error."""
+    test = "" if result["test_score"] is None else f", test {result['test_score']:.4f}"
     console.print(
-        f"{result['model']} on {result['dataset']}, split {result['split_seed']}: validation "
-        f"{result['val_accuracy']:.4f}, test {result['test_accuracy']:.4f}, {result['epochs']} epochs, "
-        f"{result['seconds']:.1f} s"
+        f"{result['model']} on {result['dataset']}, split {result['split']}: {result['metric']} on validation nodes "
+        f"{result['val_score']:.4f}{test}; {result['epochs']} epochs, {result['seconds']:.1f} s",
+        highlight=False,
+        soft_wrap=True,
     )
 
 
+def print_results(results: list[Result], as_json: bool, **more: Any) -> None:
+    """All results and their summary on standard output: a table, or JSON with further entries."""
+    if as_json:
+        print_json({"results": results, "summary": summarize(results), **more})
+        return
+    table = Table("model", "data", "preset", "metric")
+    for column in ("splits", "validation", "test", "std", "ci95", "epochs", "seconds"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for row in summarize(results):
+        numbers = [f"{row[name]:.2f}" for name in ("val", "mean", "std", "ci95")]
+        numbers += [f"{row['epochs']:.0f}", f"{row['seconds']:.1f}"]
+        table.add_row(row["model"], row["dataset"], row["preset"], row["metric"], str(row["splits"]), *numbers)
+    print_table(table)
+
+
 @contextmanager
-def precompute_bar() -> Iterator[BlockReport | None]:
-    """A bar with the block of channels and the time left; nothing where standard error is no terminal."""
+def precompute_bar() -> Iterator[OnBlockStep | None]:
+    """A bar with the block of channels and the time left, if standard error is a terminal."""
     if not console.is_terminal:
         yield None
         return
@@ -65,26 +88,25 @@ def precompute_bar() -> Iterator[BlockReport | None]:
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("precompute", total=None)
 
-        def report(block: int, blocks: int, step: int, steps: int) -> None:
-            said = f"block {block + 1} of {blocks}"
-            bar.update(task, description=said, completed=block * steps + step, total=blocks * steps)
+        def on_step(block: int, blocks: int, step: int, steps: int) -> None:
+            description = f"block {block + 1} of {blocks}"
+            bar.update(task, description=description, completed=block * steps + step, total=blocks * steps)
 
-        yield report
+        yield on_step
 
 
 @contextmanager
-def runs_bar(title: str, total: int, done: int) -> Iterator[Callable[[Result], None]]:
-    """Says each result as it comes, with a bar of all runs and the time left where standard error is a terminal."""
-
+def jobs_bar(title: str, total: int, done: int) -> Iterator[Callable[[Result], None]]:
+    """Prints each result, with a bar over all jobs and the time left if standard error is a terminal."""
     if not console.is_terminal:
-        yield say_result
+        yield print_result
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, speed_estimate_period=3600) as bar:
         task = bar.add_task(title, total=total, completed=done)
 
-        def advance(result: Result) -> None:
-            say_result(result)
+        def on_result(result: Result) -> None:
+            print_result(result)
             bar.advance(task)
 
-        yield advance
+        yield on_result

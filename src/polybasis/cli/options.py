@@ -3,32 +3,117 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from polybasis.nn.models import MODELS
+from polybasis.data.catalogue import CATALOGUE
+from polybasis.nn.models.names import MODELS
 
-Model = Annotated[str, typer.Option(help=f"Model: {', '.join(MODELS)}.")]
+if TYPE_CHECKING:
+    from polybasis.train.source import Source
+
+
+def _dataset_names(incomplete: str) -> list[str]:
+    return [name for name in CATALOGUE if name.startswith(incomplete)]
+
+
+def _model_names(incomplete: str) -> list[str]:
+    return [name for name in MODELS if name.startswith(incomplete)]
+
+
+SourceName = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[SOURCE]", help="A data set's name, a graph folder or a store.", autocompletion=_dataset_names
+    ),
+]
+ModelFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder of a saved model.")]
+ModelName = Annotated[
+    str | None,
+    typer.Option("--model", help=f"One of {', '.join(MODELS)}; default: optbasisgnn.", autocompletion=_model_names),
+]
+Edges = Annotated[
+    Path | None, typer.Option(help="Own graph: .csv or .parquet with columns source, target and optionally a weight.")
+]
+Features = Annotated[
+    Path | None,
+    typer.Option(help="Own graph: .csv or .parquet with the node first, .npy or .npz; structure only without."),
+]
+Labels = Annotated[Path | None, typer.Option(help="Own graph: .csv or .parquet with columns node and class.")]
 DataRoot = Annotated[
-    str | None,
-    typer.Option("--data-root", help="Folder of all data sets; POLYBASIS_DATA or the user's cache unless given."),
+    str | None, typer.Option("--data-root", help="Folder of all data sets; default: $POLYBASIS_DATA or a cache folder.")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="JSON on standard output.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON to standard output.")]
 Ray = Annotated[
-    str | None,
-    typer.Option("--ray", metavar="auto|ADDRESS", help="Work on a Ray cluster: its address, or auto."),
+    str | None, typer.Option("--ray", metavar="auto|ADDRESS", help="Run on a Ray cluster: its address, or auto.")
 ]
+Threads = Annotated[int | None, typer.Option(help="Number of threads; default: torch's.", min=1)]
 UNITS = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 
 
-def as_bytes(text: str) -> int:
-    """A size such as 8GiB.
+def parse_size(text: str) -> int:
+    """A size in bytes.
 
-    >>> as_bytes("1.5GiB")
+    >>> parse_size("1.5GiB")
     1610612736
     """
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]iB|)", text.strip())
     if found is None:
-        raise ValueError(f"{text!r} is no size; write it as 8GiB or 512MiB")
+        raise ValueError(f"{text!r} is not a valid size; use for example 8GiB")
     return int(float(found[1]) * UNITS[found[2]])
+
+
+def parse_settings(settings: list[str]) -> dict[str, Any]:
+    """Values of a configuration from ``name=value`` texts; ``lr.coefficients=0.1`` sets one role.
+
+    >>> parse_settings(["K=10", "early_stopping=loss", "lr.linear=0.01", "lr.recurrence=0.1"])
+    {'K': 10, 'early_stopping': 'loss', 'lr': {'linear': 0.01, 'recurrence': 0.1}}
+    """
+    values: dict[str, Any] = {}
+    for text in settings:
+        name, equals, value = text.partition("=")
+        if not name or not equals:
+            raise ValueError(f"--set {text}: expected NAME=VALUE, for example K=10")
+        try:
+            parsed = tomllib.loads(f"value = {value}")["value"]
+        except tomllib.TOMLDecodeError:
+            parsed = value
+        table, dot, role = name.partition(".")
+        if dot:
+            values.setdefault(table, {})[role] = parsed
+        else:
+            values[name] = parsed
+    return values
+
+
+def chosen_source(
+    source: str | None, edges: Path | None, features: Path | None, labels: Path | None, data_root: str | None
+) -> Source:
+    """The source that the arguments name.
+
+    Raises:
+        ValueError: for none, for two, and for a flag that does not apply; names the flag.
+    """
+    from polybasis.train.source import NamedSource, TableSource, find_source
+
+    if source is None and edges is None:
+        raise ValueError("no data; pass a SOURCE (data set, graph folder or store) or --edges FILE")
+    if source is None and edges is not None:
+        refuse("--data-root", data_root, "--edges")
+        return TableSource(edges, features, labels)
+    assert source is not None
+    for flag, value in (("--edges", edges), ("--features", features), ("--labels", labels)):
+        refuse(flag, value, f"the source {source}")
+    found = find_source(source, data_root)
+    if not isinstance(found, NamedSource):
+        refuse("--data-root", data_root, f"the folder {source}")
+    return found
+
+
+def refuse(flag: str, value: object, context: str) -> None:
+    """Refuses a flag that was given although it does not apply."""
+    if value is not None and value is not False:
+        raise ValueError(f"{flag} does not apply to {context}")

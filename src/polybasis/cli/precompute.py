@@ -2,47 +2,51 @@
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
-import numpy as np
-import torch
 import typer
 
-from polybasis import native
-from polybasis.cli.display import console, precompute_bar
-from polybasis.cli.options import AsJson, DataRoot, Ray, as_bytes
-from polybasis.store.arrays import drop_pages, zeros
-from polybasis.store.graph_folder import GraphFolder
-from polybasis.store.precompute import Keep, Plan, kept_rows, plan_precompute
-from polybasis.store.precompute import precompute as make_store
-from polybasis.store.sources import graph_of
+from polybasis.cli.options import AsJson, DataRoot, Ray, parse_size, refuse
+
+if TYPE_CHECKING:
+    from polybasis.store.graph_folder import GraphFolder
+    from polybasis.store.precompute import Plan
 
 
 def precompute(
-    source: Annotated[str, typer.Argument(help="A data set's name, or a graph folder.")],
+    source: Annotated[str, typer.Argument(help="A data set's name or a graph folder.")],
     out: Annotated[Path, typer.Option(help="Folder of the store.")],
     degree: Annotated[int, typer.Option("--K", help="Degree of the basis.", min=0)] = 10,
-    memory: Annotated[str, typer.Option(help="Memory to stay within.")] = "8GiB",
-    rows: Annotated[Keep, typer.Option(help="Rows that are kept: labelled or all.")] = "labelled",
-    dtype: Annotated[str, typer.Option(help="float32 or float16.")] = "float32",
+    memory: Annotated[str, typer.Option(help="Memory limit.")] = "8GiB",
+    rows: Annotated[Literal["labelled", "all"], typer.Option(help="Which rows to keep.")] = "labelled",
+    dtype: Annotated[Literal["float32", "float16"], typer.Option(help="Data type of the vectors.")] = "float32",
+    feature_transform: Annotated[
+        Literal["row-normalize", "binarize"] | None, typer.Option(help="Transform of the features.")
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan only.")] = False,
     ray: Ray = None,
     data_root: DataRoot = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compute the optimal basis of a graph once, block by block under a memory limit; goes on where it was stopped.
+    """Compute the optimal basis of a graph once, under a memory limit; an interrupted run resumes.
 
-    One store serves every polynomial filter: pb.open_store(path).
+    One store serves every polynomial filter: polybasis train STORE, or pb.open_store(path) in Python.
     """
-    limit = as_bytes(memory)
-    graph = graph_of(source, out.parent, data_root, limit)
+    from polybasis.cli.display import console, precompute_bar, print_json
+    from polybasis.store.named import graph_folder_of
+    from polybasis.store.precompute import kept_rows, plan_precompute
+    from polybasis.store.precompute import precompute as make_store
+
+    if (Path(source) / "graph.json").exists():
+        refuse("--data-root", data_root, f"the folder {source}")
+    limit = parse_size(memory)
+    graph = graph_folder_of(source, out.parent, data_root, limit)
     plan = plan_precompute(graph, degree, memory=limit, rows=len(kept_rows(graph, rows)), dtype=dtype)
     seconds = _expected_seconds(graph, plan)
-    said = {
-        "nodes": graph.nodes,
+    document = {
+        "nodes": graph.num_nodes,
         "nonzeros": graph.nonzeros,
         "K": degree,
         "blocks": plan.blocks,
@@ -51,39 +55,47 @@ def precompute(
         "disk": plan.disk,
         "seconds": round(seconds, 1),
     }
-    if as_json and dry_run:
-        typer.echo(json.dumps(said))
-    else:
-        console.print(
-            f"{graph.nodes:,} nodes, {graph.nonzeros:,} nonzeros, {sum(plan.blocks)} channels in {len(plan.blocks)} "
-            f"blocks of {plan.blocks[0]}; memory {plan.memory / 2**30:.2f} GiB, disk {plan.disk / 2**30:.2f} GiB for "
-            f"{plan.rows:,} rows; about {seconds:.0f} s"
-        )
+    text = (
+        f"{graph.num_nodes:,} nodes, {graph.nonzeros:,} nonzeros, {sum(plan.blocks)} channels in {len(plan.blocks)} "
+        f"blocks of {plan.blocks[0]}; memory {plan.memory / 2**30:.2f} GiB, disk {plan.disk / 2**30:.2f} GiB for "
+        f"{plan.rows:,} rows; about {seconds:.0f} s"
+    )
     if dry_run:
+        print_json(document) if as_json else typer.echo(text)
         return
+    console.print(text, soft_wrap=True, highlight=False)
     start = time.monotonic()
-    with precompute_bar() as report:
-        store = make_store(graph, out, degree, memory=limit, keep=rows, dtype=dtype, cluster=ray, report=report)
+    with precompute_bar() as on_step:
+        store = make_store(
+            graph, out, degree, memory=limit, keep=rows, dtype=dtype, feature_transform=feature_transform,
+            cluster=ray, on_step=on_step,
+        )  # fmt: skip
     if as_json:
-        typer.echo(json.dumps({**said, "store": str(store.path), "seconds": round(time.monotonic() - start, 1)}))
+        print_json({**document, "store": str(store.path), "seconds": round(time.monotonic() - start, 1)})
     else:
-        console.print(f"store of {len(store):,} rows and {store.channels} channels in {store.path}")
+        typer.echo(f"store of {len(store):,} rows and {store.channels} channels in {store.path}")
 
 
 def _expected_seconds(graph: GraphFolder, plan: Plan) -> float:
-    """From one product on a part of the graph, with vectors too large for the cache.
+    """An estimate from one product on a part of the graph, with vectors too large for the cache.
 
-    On the largest graphs neighbours are also sorted into stripes, and read from disk: that takes longer.
+    On the largest graphs neighbours are also sorted into stripes and read from disk, which takes longer.
     """
+    import numpy as np
+    import torch
+
+    from polybasis import native
+    from polybasis.store.arrays import drop_pages, zeros
+
     width = plan.blocks[0]
-    nodes = min(graph.nodes, 1 << 24, (1 << 30) // (4 * width))
+    nodes = min(graph.num_nodes, 1 << 24, (1 << 30) // (4 * width))
     indptr = np.minimum(graph.indptr[: nodes + 1], 20_000_000)
-    indices = np.array(graph.indices[: int(indptr[-1])]) % nodes  # neighbours, folded into what is here
+    indices = np.array(graph.indices[: int(indptr[-1])]) % nodes  # neighbours, folded into the part
     drop_pages(graph.indptr)
     drop_pages(graph.indices)
     operator = native.streamed(indptr, indices)
     u, w = zeros(nodes, width), zeros(nodes, width)
-    u.fill(1)  # memory that nobody has written to is not read either
+    u.fill(1)  # the system does not read memory that was never written
     numbers, sums = np.ones(width), np.zeros(width)
     best = float("inf")
     for _ in range(2):
@@ -91,5 +103,5 @@ def _expected_seconds(graph: GraphFolder, plan: Plan) -> float:
         operator.product(u, numbers, numbers, w, sums, torch.get_num_threads())
         operator.subtract(u, numbers, numbers, w, sums, torch.get_num_threads())
         best = min(best, time.monotonic() - start)
-    share = (nodes + int(indptr[-1])) / (graph.nodes + graph.nonzeros)
+    share = (nodes + int(indptr[-1])) / (graph.num_nodes + graph.nonzeros)
     return best / share * plan.K * len(plan.blocks)

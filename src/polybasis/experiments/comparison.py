@@ -1,4 +1,4 @@
-"""Our results beside the paper's."""
+"""Our results compared with the paper's."""
 
 from __future__ import annotations
 
@@ -6,28 +6,28 @@ from typing import Any
 
 from polybasis.experiments import paper
 from polybasis.experiments.markdown import markdown_table
-from polybasis.train.runs import Result, summarised
+from polybasis.train.results import Result, summarize
 
 Row = dict[str, Any]
-HEADER = ["model", "settings", "splits", "ours", "paper", "difference", "verdict", "validation", "epochs", "s"]
+HEADER = ["model", "preset", "splits", "ours", "paper", "difference", "verdict", "validation", "epochs", "s"]
 
 
 def compared(results: list[Result], table: str, models: tuple[str, ...], datasets: tuple[str, ...]) -> list[Row]:
-    """Means over splits beside those of a table of the paper, one row for each model, data set and settings."""
+    """Means over splits compared with a table of the paper, one row for each model, data set and preset."""
     reported = paper.table(table)
     rows = []
-    for row in summarised(results):
-        mean, spread = reported.get(row["model"], {}).get(row["dataset"], (None, None))
+    for row in summarize(results):
+        mean, interval = reported.get(row["model"], {}).get(row["dataset"], (None, None))
         verdict = ""
         if mean is not None:
-            verdict = "above" if row["mean"] > mean else "within" if row["mean"] >= mean - spread else "below"
-        rows.append({**row, "paper": mean, "paper_ci": spread, "verdict": verdict})
+            verdict = "above" if row["mean"] > mean else "within" if row["mean"] >= mean - interval else "below"
+        rows.append({**row, "paper": mean, "paper_ci": interval, "verdict": verdict})
     place = {name: i for i, name in enumerate(datasets)}
     return sorted(rows, key=lambda row: (place.get(row["dataset"], len(place)), models.index(row["model"])))
 
 
 def sections(rows: list[Row]) -> list[str]:
-    """A heading and a table in Markdown for each data set."""
+    """A heading and a Markdown table for each data set."""
     parts = []
     for dataset in dict.fromkeys(row["dataset"] for row in rows):
         lines = []
@@ -36,7 +36,7 @@ def sections(rows: list[Row]) -> list[str]:
             lines.append(
                 [
                     row["model"],
-                    row["settings"],
+                    row["preset"],
                     str(row["splits"]),
                     f"{row['mean']:.2f} ± {row['ci95']:.2f}",
                     f"{row['paper']:.2f} ± {row['paper_ci']:.2f}" if known else "",

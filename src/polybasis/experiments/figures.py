@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import torch
 from matplotlib.figure import Figure
@@ -11,7 +9,6 @@ from matplotlib.figure import Figure
 from polybasis.bases import named_basis
 from polybasis.data.dataset import NodeDataset
 from polybasis.data.images import ImageSignals, to_pixels
-from polybasis.data.splits import make_split
 from polybasis.experiments.filter_learning import (
     BASES,
     COMBINATIONS,
@@ -23,12 +20,13 @@ from polybasis.experiments.filter_learning import (
     learn,
     long_training,
 )
+from polybasis.features import transform_features
 from polybasis.graph_filter import GraphFilter
 from polybasis.nn.interpret import Filters, filters_of, spectral_density
 from polybasis.report import figures as drawing
 from polybasis.responses import apply_response
-from polybasis.train.config import stored_config
-from polybasis.train.graph_training import fit
+from polybasis.train.config import load_preset
+from polybasis.train.fitting import fit
 
 PAPER_BASES = ("optimal", "chebyshev-interpolation", "favard", "bernstein", "monomial")
 
@@ -106,12 +104,11 @@ def learned_weight_functions(dataset: NodeDataset) -> Figure:
 
 
 def _trained_filters(model: str, dataset: NodeDataset) -> Filters:
-    config = stored_config(model, dataset.name)
+    config = load_preset(model, dataset.name)
     if config is None:
-        raise ValueError(f"there are no published settings of {model} for {dataset.name}")
-    dataset = replace(dataset, x=config.prepared(dataset.x))
-    trained = fit(config, dataset, make_split(dataset, "per-class", 0), 0)
-    return filters_of(trained.model, dataset.x, dataset.graph)
+        raise ValueError(f"{model} has no published hyperparameters for {dataset.name}")
+    fitted = fit(config, dataset, dataset.split("per-class", 0))
+    return filters_of(fitted.model, transform_features(dataset.x, config.feature_transform), dataset.graph)
 
 
 def conditions(problem: Problem) -> Figure:

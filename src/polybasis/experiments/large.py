@@ -1,27 +1,26 @@
-"""The paper's two tables of large graphs, and the cells in which it has a dash.
+"""The paper's two tables of large graphs, including the cells it leaves empty.
 
-Graphs that the paper trains in batches are computed once, into a store; all polynomial models are trained on it,
-FavardGNN and BernNet too. The other models are trained on the graph.
+For graphs that the paper trains on in batches, the basis is precomputed into a store, on which all polynomial models
+are trained, FavardGNN and BernNet too. The other models are trained on the graph.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from polybasis.data.catalogue import CATALOGUE, missing_files
 from polybasis.experiments.comparison import compared, sections
 from polybasis.files import write_atomically
-from polybasis.nn.models.precomputed import FILTERS
-from polybasis.store.basis_store import BasisStore
-from polybasis.store.blocks import Report as BlockReport
+from polybasis.nn.models.names import PRECOMPUTED
+from polybasis.store.blocks import OnBlockStep
+from polybasis.store.named import graph_folder_of
 from polybasis.store.precompute import precompute
-from polybasis.store.sources import graph_of
-from polybasis.train.config import Config, default_config, stored_config
-from polybasis.train.fitting import Report
-from polybasis.train.runs import Result, Run, read_results, run_splits
-from polybasis.train.store_training import scaled_config, train_on_store
+from polybasis.train.config import Config, load_preset
+from polybasis.train.fitting import OnEpoch
+from polybasis.train.job import Job, OnResult, adapt_config, run_jobs
+from polybasis.train.results import Result, read_results
+from polybasis.train.source import FolderSource, NamedSource, Source
 
 DEGREE = 10  # of the stored bases
 
@@ -31,11 +30,11 @@ class LargeTable:
     """A table of the paper.
 
     Attributes:
-        name: of the table and of its folder of results.
+        name: name of the table and of its folder of results.
         datasets, models: its columns and rows.
         stored: data sets whose polynomial models are trained on a store.
         too_large: data sets that no model can be trained on without a store.
-        seeds: how many splits, or seeds of the model where the split is given.
+        seeds: number of splits, or of seeds of the model if the split is fixed.
     """
 
     name: str
@@ -51,12 +50,12 @@ class LargeTable:
             (model, dataset)
             for dataset in datasets
             for model in models
-            if not (dataset in self.too_large and model not in FILTERS)
+            if not (dataset in self.too_large and model not in PRECOMPUTED)
         ]
 
     def on_store(self, model: str, dataset: str) -> bool:
         """Whether a cell is trained on a store."""
-        return dataset in self.stored and model in FILTERS
+        return dataset in self.stored and model in PRECOMPUTED
 
 
 HETEROPHILOUS = LargeTable(
@@ -78,10 +77,11 @@ CITATION = LargeTable(
 
 
 def config_for(table: LargeTable, model: str, dataset: str) -> Config:
-    """Published settings where there are any, else the defaults of the way it is trained."""
-    if table.on_store(model, dataset):
-        return scaled_config(model, dataset)
-    return stored_config(model, dataset) or default_config(model)
+    """The published hyperparameters for the graph or the store, else the defaults."""
+    on_store, published = table.on_store(model, dataset), load_preset(model, dataset)
+    if published is not None and published.model.precomputed == on_store:
+        return published
+    return Config.of(model, precomputed=on_store)
 
 
 def run_table(
@@ -95,69 +95,61 @@ def run_table(
     memory: int,
     root: str | None,
     cluster: str | None = None,
-    blocks: BlockReport | None = None,
-    report: Report | None = None,
-    finished: Callable[[Result], None] | None = None,
+    on_step: OnBlockStep | None = None,
+    on_epoch: OnEpoch | None = None,
+    on_result: OnResult | None = None,
 ) -> list[Result]:
-    """Runs what is not done yet, writes the page, and returns the results of all of it.
+    """Runs the jobs that have no result yet, writes the page, and returns the results of all.
 
     Args:
         table: which table.
-        models, datasets: the part of it.
-        folder: of the results.
-        seeds: splits, or seeds of the model.
-        stores: folder of the graphs and bases on disk, made where they are not there.
-        memory: bytes to stay within in making them.
+        models, datasets: the part of it to run.
+        folder: folder of the results.
+        seeds: number of splits, or of seeds of the model.
+        stores: folder of the graphs and bases on disk, which are made if they do not exist.
+        memory: memory limit for making them, in bytes.
         root: the folder of all data sets.
         cluster: address of a Ray cluster for the bases, or ``auto``.
-        blocks, report, finished: called with steps of a basis, epochs of a training, and results.
+        on_step, on_epoch, on_result: called with steps of a basis, epochs and results.
 
     Raises:
-        FileNotFoundError: before anything is run, with the files that are missing.
-        OverflowError: where trainings diverged, after all others have been done.
+        FileNotFoundError: before anything runs, names the missing files.
+        OverflowError: if training diverged, after all other jobs have finished.
     """
     cells = table.cells(models, datasets)
     if not cells:
-        raise ValueError(f"{', '.join(datasets)}: too large to train {', '.join(models)} on; choose other models")
+        raise ValueError(f"{', '.join(datasets)}: too large for {', '.join(models)}; choose other models")
     for dataset in datasets:
         missing = missing_files(dataset, root)
         from_files = any(not table.on_store(model, name) for model, name in cells if name == dataset)
         if missing and (from_files or not (stores / f"{dataset}.graph").exists()):
             raise FileNotFoundError(
-                f"{dataset} is not there: {' and '.join(map(str, missing))} is missing; get it from "
+                f"{dataset} is not installed: {' and '.join(map(str, missing))} is missing; get it from "
                 f"{CATALOGUE[dataset].source}, or choose other data sets with --datasets"
             )
     found, diverged = [], []
-    opened: dict[str, BasisStore] = {}
     for model, dataset in cells:
-        config, results = config_for(table, model, dataset), folder / f"{model}.jsonl"
-        if not table.on_store(model, dataset):
-            protocol = CATALOGUE[dataset].protocol
-            runs = [Run(config, dataset, protocol, seed, seed) for seed in range(seeds)]
-            try:
-                found += run_splits(runs, results, root=root, report=report, finished=finished)
-            except OverflowError as error:
-                diverged.append(str(error))
-            continue
-        if dataset not in opened:
-            graph = graph_of(dataset, stores, root, memory)
+        source: Source = NamedSource(dataset, root)
+        if table.on_store(model, dataset):
             place = stores / f"{dataset}.store"
-            opened[dataset] = precompute(graph, place, DEGREE, memory=memory, cluster=cluster, report=blocks)
+            if not (place / "basis.json").exists():
+                graph = graph_folder_of(dataset, stores, root, memory)
+                precompute(graph, place, DEGREE, memory=memory, cluster=cluster, on_step=on_step)
+            source = FolderSource(place)
+        config, protocol = adapt_config(config_for(table, model, dataset), source), CATALOGUE[dataset].protocol
+        planned = [Job(config, source, protocol, seed, seed) for seed in range(seeds)]
         try:
-            found += train_on_store(
-                config, opened[dataset], protocol=CATALOGUE[dataset].protocol, splits=seeds, results=results,
-                report=report, finished=finished,
-            )  # fmt: skip
+            found += run_jobs(planned, folder / f"{model}.jsonl", on_epoch=on_epoch, on_result=on_result)
         except OverflowError as error:
             diverged.append(str(error))
     write_readme(table, folder)
     if diverged:
-        raise OverflowError(f"{len(diverged)} of {len(cells)} cells diverged, the first: {diverged[0]}")
+        raise OverflowError(f"{len(diverged)} of {len(cells)} cells diverged; the first: {diverged[0]}")
     return found
 
 
 def write_readme(table: LargeTable, folder: Path) -> None:
-    """The page over all results in a folder."""
+    """Writes the page of all results in a folder."""
     results = [result for model in table.models for result in read_results(folder / f"{model}.jsonl")]
     rows = compared(results, table.name, table.models, table.datasets)
     parts = [

@@ -1,10 +1,8 @@
-"""What precomputing costs at which size, and what models trained on a store are worth beside those on the graph."""
+"""The cost of precomputing by size, and models trained on a store compared with models trained on the graph."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -12,44 +10,45 @@ from typing import Any
 from polybasis.data.catalogue import CATALOGUE
 from polybasis.experiments.markdown import markdown_table
 from polybasis.files import append_line, read_lines, write_atomically
-from polybasis.nn.models.precomputed import FILTERS
+from polybasis.nn.models.names import PRECOMPUTED
 from polybasis.store.basis_store import open_store
 from polybasis.store.graph_folder import GraphFolder
+from polybasis.store.named import graph_folder_of
 from polybasis.store.precompute import precompute
-from polybasis.store.sources import graph_of
-from polybasis.train.config import Config, default_config, stored_config
-from polybasis.train.runs import Result, Run, read_results, run_splits, summarised
-from polybasis.train.store_training import default_scaled_config, train_on_store
+from polybasis.train.config import Config, load_preset
+from polybasis.train.job import Job, OnResult, adapt_config, run_jobs
+from polybasis.train.results import Result, read_results, summarize
+from polybasis.train.source import FolderSource, NamedSource
 
 SIZES, ON_GRAPH, ON_STORE = "sizes.jsonl", "on-graph.jsonl", "on-store.jsonl"
 DATASETS = ("cornell5", "pubmed", "tolokers")
 DEGREE = 10
 # Chosen by validation scores of optbasisgnn on one split.
 HIDDEN = {"cornell5": 64, "pubmed": 64, "tolokers": 256}
-BATCH = {"cornell5": 1000, "pubmed": 1000, "tolokers": 500}
+BATCH_SIZE = {"cornell5": 1000, "pubmed": 1000, "tolokers": 500}
 
 
 def log_size(graph: GraphFolder, store: Path, folder: Path) -> dict[str, Any]:
-    """Writes down how a store was made: sizes, seconds, memory, from its own log."""
+    """Records how a store was made (sizes, seconds, memory) from its log."""
     opened = open_store(store)
     lines = read_lines(store / "log.jsonl")
     blocks = list({line["block"]: line for line in lines if "block" in line}.values())
-    joined = [line for line in lines if "joined" in line][-1]
+    merged = [line for line in lines if "merged" in line][-1]
     products = [(seconds, block["channels"]) for block in blocks for seconds in block["product_seconds"]]
     row = {
-        "nodes": graph.nodes,
+        "nodes": graph.num_nodes,
         "nonzeros": graph.nonzeros,
         "channels": opened.channels,
         "K": opened.K,
         "rows": len(opened),
         "blocks": len(blocks),
         "threads": blocks[0]["threads"],
-        "seconds": round(sum(line["seconds"] for line in (*blocks, joined)), 1),
+        "seconds": round(sum(line["seconds"] for line in (*blocks, merged)), 1),
         "product_seconds": round(mean(seconds for seconds, _ in products), 3),
         "nanoseconds_per_nonzero_and_channel": round(
             1e9 * sum(seconds for seconds, _ in products) / sum(width for _, width in products) / graph.nonzeros, 4
         ),
-        "peak_memory": max(line["peak_memory"] for line in (*blocks, joined)),
+        "peak_memory": max(line["peak_memory"] for line in (*blocks, merged)),
         "graph_bytes": _bytes(graph.path),
         "store_bytes": _bytes(store),
     }
@@ -62,29 +61,31 @@ def _bytes(folder: Path) -> int:
 
 
 def graph_config(model: str, dataset: str) -> Config:
-    """How a model is trained on the graph: as published, else the defaults, long enough to stop by itself.
+    """The configuration on the graph: as published, else the defaults, trained until early stopping.
 
-    Features are those of the store.
+    Features are those of the store, which are not transformed.
     """
-    config = stored_config(model, dataset) or replace(default_config(model), epochs=500, patience=100)
-    return replace(config, normalise=None)
+    config = load_preset(model, dataset) or Config.of(model, epochs=500, patience=100)
+    return config.replace(feature_transform=None)
 
 
 def store_config(model: str, dataset: str) -> Config:
-    """How a model is trained on the store."""
-    config = replace(default_scaled_config(model), hidden=HIDDEN[dataset], batch=BATCH[dataset], epochs=100)
+    """The configuration on the store."""
+    config = Config.of(
+        model, precomputed=True, hidden=HIDDEN[dataset], batch_size=BATCH_SIZE[dataset], epochs=100,
+        weight_decay={"linear": 0.0, "coefficients": 0.0, "recurrence": 0.0},
+    )  # fmt: skip
     if dataset == "cornell5" and model in ("favardgnn", "optbasisgnn"):
-        # A filter for each of thousands of one-hot features, most of which few nodes have: all training nodes in one
-        # batch, and decay for what they hardly teach. Chosen by the validation score of favardgnn on one split.
-        return replace(
-            config,
-            batch=10_000,
+        # One filter for each of thousands of one-hot features, most of them rare: all training nodes in one batch, and
+        # weight decay on coefficients with few examples. Chosen by the validation score of favardgnn on one split.
+        return config.replace(
+            batch_size=10_000,
             lr={"linear": 0.01, "coefficients": 0.02, "recurrence": 0.001},
             weight_decay={"linear": 0.0005, "coefficients": 0.001, "recurrence": 0.0},
         )
-    if dataset == "pubmed" and model == "favardgnn":  # 90.3 on validation nodes; 89.9 from the optimal basis on
-        config = replace(config, arguments={**config.arguments, "start": "chebyshev"})
-    return replace(config, lr={**config.lr, "linear": 0.003})
+    if dataset == "pubmed" and model == "favardgnn":  # validation accuracy 90.3; 89.9 if started at the optimal basis
+        config = config.replace(start="chebyshev")
+    return config.replace(lr={**config.optimizer.lr, "linear": 0.003})
 
 
 def compare(
@@ -96,29 +97,32 @@ def compare(
     stores: Path,
     memory: int,
     root: str | None,
-    jobs: int,
-    finished: Callable[[Result], None] | None = None,
+    processes: int,
+    on_result: OnResult | None = None,
 ) -> None:
-    """Trains models on a store and on the graph, on the same splits; what is done is not run again."""
+    """Trains models on a store and on the graph, on the same splits; finished jobs are not repeated."""
     for dataset in datasets:
-        graph = graph_of(dataset, stores, root, memory)
-        store = precompute(graph, stores / f"{dataset}.store", DEGREE, memory=memory, keep="all")
-        protocol = CATALOGUE[dataset].protocol
-        for model in models:
-            train_on_store(
-                store_config(model, dataset), store, protocol=protocol, splits=splits, results=folder / ON_STORE,
-                finished=finished,
-            )  # fmt: skip
-        runs = [
-            Run(graph_config(model, dataset), dataset, protocol, split, split)
+        place, protocol = stores / f"{dataset}.store", CATALOGUE[dataset].protocol
+        if not (place / "basis.json").exists():
+            graph = graph_folder_of(dataset, stores, root, memory)
+            precompute(graph, place, DEGREE, memory=memory, keep="all")
+        on_store, on_graph = FolderSource(place), NamedSource(dataset, root)
+        planned = [
+            Job(adapt_config(store_config(model, dataset), on_store), on_store, protocol, split, split)
             for model in models
             for split in range(splits)
         ]
-        run_splits(runs, folder / ON_GRAPH, root=root, jobs=jobs, finished=finished)
+        run_jobs(planned, folder / ON_STORE, on_result=on_result)
+        planned = [
+            Job(graph_config(model, dataset), on_graph, protocol, split, split)
+            for model in models
+            for split in range(splits)
+        ]
+        run_jobs(planned, folder / ON_GRAPH, processes=processes, on_result=on_result)
 
 
 def write_readme(folder: Path) -> None:
-    """The page over all results in a folder."""
+    """Writes the page of all results in a folder."""
     sizes: dict[tuple[int, ...], list[Result]] = {}
     for row in read_lines(folder / SIZES):
         sizes.setdefault((row["nonzeros"], row["nodes"], row["channels"], row["K"]), []).append(row)
@@ -161,11 +165,11 @@ def write_readme(folder: Path) -> None:
         "",
         f"One store of degree {DEGREE} for all models; test scores in percent (ROC AUC on tolokers), the same splits.",
     ]
-    ours = {(row["model"], row["dataset"]): row for row in summarised(read_results(folder / ON_STORE))}
-    graph = {(row["model"], row["dataset"]): row for row in summarised(read_results(folder / ON_GRAPH))}
+    ours = {(row["model"], row["dataset"]): row for row in summarize(read_results(folder / ON_STORE))}
+    graph = {(row["model"], row["dataset"]): row for row in summarize(read_results(folder / ON_GRAPH))}
     for dataset in DATASETS:
         lines = []
-        for model in FILTERS:
+        for model in PRECOMPUTED:
             if (model, dataset) not in ours or (model, dataset) not in graph:
                 continue
             one, other = ours[model, dataset], graph[model, dataset]

@@ -99,3 +99,37 @@ def spectral_density(graph: Graph, bins: int = 60) -> tuple[NDArray[np.float64],
     nodes = nodes.clamp(-1, 1)
     heights, edges = np.histogram(nodes.flatten(), bins=bins, range=(-1, 1), weights=weights.flatten(), density=True)
     return edges, heights
+
+
+def filters_on_basis(model: torch.nn.Module, gamma: Tensor, sqrt_beta: Tensor, points: int = 201) -> Filters:
+    """The filters of a trained model on a precomputed basis; nothing of the graph's size is needed.
+
+    Args:
+        model: a :class:`polybasis.nn.PrecomputedGNN`.
+        gamma, sqrt_beta: coefficients of the basis, (K+1 or more, channels).
+        points: number of points of the spectrum.
+
+    Raises:
+        ValueError: if the model has no polynomial filter.
+    """
+    layer = getattr(model, "conv", None)
+    if not isinstance(layer, FilterLayer):
+        raise ValueError(f"{model!r} has no polynomial filter to plot")
+    gamma, sqrt_beta = gamma[: layer.K + 1], sqrt_beta[: layer.K + 1]
+    mu = torch.linspace(-1, 1, points, dtype=torch.float64)
+    known = sqrt_beta > 0
+    with torch.no_grad():
+        if isinstance(layer, OptBasisConv):
+            unit = torch.where(known, sqrt_beta, 1.0)
+            unit[0] = 1
+            basis: PolynomialBasis = Favard(gamma[:-1], unit)
+            alpha, whole = torch.where(known, layer.alpha, 0), known.all(0)
+        else:
+            basis, alpha = layer.polynomials(gamma, None)  # type: ignore[arg-type]
+            whole = torch.ones(gamma.shape[1], dtype=torch.bool)
+        values = basis.evaluate(mu, layer.K)
+        by_channel = values if values.dim() == 3 else values.unsqueeze(-1)
+        responses = (by_channel * alpha.double().unsqueeze(1)).sum(0)
+        if values.dim() == 3:
+            values = (values[..., whole] if whole.any() else values).median(dim=-1).values
+    return Filters(mu, responses, basis, values, whole)

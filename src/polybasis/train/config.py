@@ -132,17 +132,15 @@ class Config:
         >>> Config.of("optbasisgnn", K=4, epochs=50).stopping.epochs
         50
         """
-        config = cls(ModelConfig(model, precomputed=precomputed))
-        if precomputed:
-            filters = {"coefficients": 0.01, "recurrence": 0.01}
-            optimizer = OptimizerConfig(lr={"linear": 0.001, **filters}, weight_decay={"linear": 0.0})
-            config = replace(
-                config,
-                model=replace(config.model, hidden=512),
-                optimizer=optimizer,
-                stopping=StoppingConfig(epochs=200, patience=30),
-            )
-        return config.replace(**values)
+        if not precomputed:
+            return _changed(cls, {"model": ModelConfig(model)}, values)
+        lr = {"linear": 0.001, "coefficients": 0.01, "recurrence": 0.01}
+        sections = {
+            "model": ModelConfig(model, hidden=512, precomputed=True),
+            "optimizer": OptimizerConfig(lr=lr, weight_decay={"linear": 0.0}),
+            "stopping": StoppingConfig(epochs=200, patience=30),
+        }
+        return _changed(cls, sections, values)
 
     def replace(self, **values: Any) -> Config:
         """This configuration with some values changed.
@@ -157,18 +155,7 @@ class Config:
         >>> Config.of("gcn").replace(dropout=0.2, lr=0.05).optimizer.lr
         {'linear': 0.05}
         """
-        own: dict[str, Any] = {}
-        sections: dict[str, dict[str, Any]] = {name: {} for name in SECTIONS}
-        for name, value in values.items():
-            if name in ("ensemble_size", "label_reuse", "feature_transform", "preset"):
-                own[name] = value
-            elif name in _SECTION_OF:
-                by_role = name in ("lr", "weight_decay") and isinstance(value, int | float)
-                sections[_SECTION_OF[name]][name] = {"linear": value} if by_role else value
-            else:
-                sections["model"].setdefault("arguments", dict(self.model.arguments))[name] = value
-        changed = {name: replace(getattr(self, name), **part) for name, part in sections.items() if part}
-        return replace(self, **own, **changed)
+        return _changed(type(self), {item.name: getattr(self, item.name) for item in fields(self)}, values)
 
     def __post_init__(self) -> None:
         known = self.hyperparameters()
@@ -327,6 +314,22 @@ class Config:
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise ValueError(f"{path}: {error}") from error
         return cls.from_dict(document, str(path))
+
+
+def _changed(kind: type[Config], entries: dict[str, Any], values: dict[str, Any]) -> Config:
+    """A configuration with these sections and entries, in which some values are changed."""
+    entries = {name: section() for name, section in SECTIONS.items() if name != "model"} | entries
+    sections: dict[str, dict[str, Any]] = {name: {} for name in SECTIONS}
+    for name, value in values.items():
+        if name in ("ensemble_size", "label_reuse", "feature_transform", "preset"):
+            entries[name] = value
+        elif name in _SECTION_OF:
+            for_all_roles = name in ("lr", "weight_decay") and isinstance(value, int | float)
+            sections[_SECTION_OF[name]][name] = {"linear": value} if for_all_roles else value
+        else:
+            sections["model"].setdefault("arguments", dict(entries["model"].arguments))[name] = value
+    changed = {name: replace(entries[name], **part) for name, part in sections.items() if part}
+    return kind(**entries | changed)
 
 
 def _toml(value: Any) -> str:

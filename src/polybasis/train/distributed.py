@@ -59,21 +59,13 @@ class ProcessGroup:
             raise ValueError(f"the processes see different {what}; they need a shared results folder")
 
 
-def launched_by_torchrun() -> bool:
-    """Whether torchrun started this process."""
-    return dist.is_available() and dist.is_torchelastic_launched()
-
-
 @contextmanager
 def process_group() -> Iterator[ProcessGroup]:
-    """Connects the processes that torchrun started; a single process otherwise.
+    """Connects the processes that torchrun started.
 
     The processes disconnect when the work is done: a process that exits while connected may be aborted. After an error
     they do not: the others may be waiting for a sum that never comes, and torchrun stops them.
     """
-    if not launched_by_torchrun():
-        yield ProcessGroup()
-        return
     dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
     yield ProcessGroup(dist.get_rank(), dist.get_world_size())
     dist.destroy_process_group()

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import isnan, nan
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 
 import torch
 from torch import Tensor
@@ -16,7 +16,7 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from polybasis.data.dataset import LabelledNodes, NodeDataset, Split
 from polybasis.features import transform_features
-from polybasis.nn.models.model import Model
+from polybasis.nn.models.model import Inputs, Model, Precomputed
 from polybasis.train.checkpoint import read_checkpoint, write_checkpoint
 from polybasis.train.config import Config
 
@@ -104,21 +104,20 @@ class FullBatch:
         if config.optimizer.batch_size is not None:
             raise ValueError("batch_size applies to stores; a graph in memory is trained on as a whole")
         self.data, self.split = data, split
-        self._x = transform_features(data.x, config.feature_transform)
-        self._inputs: tuple[Any, ...] | None = None
+        self._x: Inputs = transform_features(data.x, config.feature_transform) if config.feature_transform else data.x
         self._next: tuple[Model, Tensor] | None = None  # logits that the next epoch starts from
 
     def make_model(self, config: Config) -> Model:
         model = config.make_model(self.data.num_features, self.data.num_classes, len(self.data.y))
         if config.label_reuse is not None:
             model.set_labels(self.split.train, self.data.y)  # type: ignore[operator]
-        self._inputs = model.precompute(self._x, self.data.graph)
-        if config.model.precomputed:
-            model.start_at(*self._inputs[1:])  # type: ignore[operator]
+        self._x = model.precompute(self._x, self.data.graph)
+        if isinstance(self._x, Precomputed) and config.model.precomputed:
+            _, gamma, sqrt_beta, _ = self._x.values
+            model.start_at(gamma, sqrt_beta)  # type: ignore[operator]
         return model
 
     def epoch(self, model: Model, optimizer: torch.optim.Optimizer) -> float:
-        assert self._inputs is not None
         model.train()
         optimizer.zero_grad()
         following, self._next = self._next, None
@@ -126,16 +125,15 @@ class FullBatch:
         if following is not None and following[0] is model:
             loss = cross_entropy(following[1][nodes], y[nodes])
         else:
-            loss = model.training_loss(self._inputs, nodes, y)
+            loss = model.training_loss(self._x, self.data.graph, nodes, y)
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         return float(loss.detach())
 
     def logits(self, model: Model, nodes: Tensor) -> Tensor:
-        assert self._inputs is not None
         model.eval()
         with torch.set_grad_enabled(model.deterministic):
-            logits = model.logits(*self._inputs)
+            logits: Tensor = model(self._x, self.data.graph)
         if model.deterministic:  # training mode would compute the same
             self._next = model, logits
         return logits.detach()[nodes]

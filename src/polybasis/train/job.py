@@ -8,19 +8,20 @@ import multiprocessing
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
+from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from polybasis.files import append_line
+from polybasis.files import append_line, read_lines
 from polybasis.store.basis_store import BasisStore
 from polybasis.train.config import Config
 from polybasis.train.distributed import ProcessGroup
 from polybasis.train.fitting import OnEpoch, fit, fit_task
-from polybasis.train.results import Result, read_results
-from polybasis.train.source import Data, Source
+from polybasis.train.results import Result
+from polybasis.train.source import FolderSource, Source
 
 OnResult = Callable[[Result], None]
 
@@ -43,19 +44,20 @@ class Job:
     split: int
     seed: int
 
-    @property
+    @cached_property
     def key(self) -> str:
         """Identifies the job: equal for two jobs exactly if they have the same result."""
         parts = [self.config.to_dict(), self.source.identity, self.protocol, self.split, self.seed]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def config_for(config: Config, data: Data) -> Config:
+def adapt_config(config: Config, source: Source) -> Config:
     """The configuration adapted to the data: a store determines the feature transform and, by default, the degree.
 
     Raises:
         ValueError: if the configuration contradicts the store.
     """
+    data = source.open() if isinstance(source, FolderSource) else None
     if not isinstance(data, BasisStore):
         return config
     if not config.model.precomputed:
@@ -159,10 +161,10 @@ def run_jobs(
     """
     if out is not None and len(jobs) > 1:
         raise ValueError("a folder holds one model; save it for one split only")
-    group = group or ProcessGroup()
     wanted = {job.key: job for job in jobs}
-    done = {result["key"]: result for result in read_results(results) if result["key"] in wanted}
-    group.require_equal(len(done), "results")
+    done = {result["key"]: result for result in read_lines(results) if result.get("key") in wanted}
+    if group is not None:
+        group.require_equal(len(done), "results")
     missing = [job for key, job in wanted.items() if key not in done or not _saved(out, key)]
     checkpoints = results.parent / f".{results.stem}.checkpoints"
     failed: list[tuple[Job, OverflowError]] = []
@@ -173,7 +175,7 @@ def run_jobs(
     else:
         finished = _run_in_turn(missing, failed, checkpoints=checkpoints, out=out, on_epoch=on_epoch, group=group)
     for result in finished:
-        if group.rank == 0 and result["key"] not in done:
+        if (group is None or group.rank == 0) and result["key"] not in done:
             append_line(results, json.dumps(result))
         done[result["key"]] = result
         if on_result is not None:

@@ -8,7 +8,8 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from polybasis.data.dataset import Split
-from polybasis.nn.models.model import Model
+from polybasis.nn.models.model import Model, Precomputed
+from polybasis.nn.models.precomputed import PrecomputedGNN
 from polybasis.store.basis_store import BasisStore
 from polybasis.store.batches import Batches
 from polybasis.train.config import BATCH_SIZE, Config
@@ -46,7 +47,7 @@ class MiniBatches:
         total = torch.zeros((), device=self._device)
         for number, vectors in enumerate(self._batches.over(own)):
             optimizer.zero_grad()
-            logits = model.logits(vectors.to(self._device), self._gamma, self._sqrt_beta, shares[number].start)
+            logits = model(self._on_basis(vectors, shares[number].start), None)
             y = self.data.y[torch.from_numpy(own[number])].to(self._device)
             loss = cross_entropy(logits, y, reduction="sum") / len(whole[number])
             loss.backward()  # type: ignore[no-untyped-call]
@@ -64,9 +65,12 @@ class MiniBatches:
         batches = [slice(first, first + self._batch_size) for first in range(0, len(nodes), self._batch_size)]
         own, rows = batches[self._group.rank :: self._group.size], nodes.numpy()
         for here, vectors in zip(own, self._batches.over([rows[here] for here in own]), strict=True):
-            result[here] = model.logits(vectors.to(self._device), self._gamma, self._sqrt_beta)
+            result[here] = model(self._on_basis(vectors), None)
         self._group.all_reduce([result])
         return result.cpu()
+
+    def _on_basis(self, vectors: Tensor, offset: int = 0) -> Precomputed:
+        return PrecomputedGNN.on_basis(vectors.to(self._device), self._gamma, self._sqrt_beta, offset)
 
     def agree(self, epoch: int) -> None:
         self._group.require_equal(epoch, "checkpoints")

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from math import log
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from polybasis.features import Features
 from polybasis.graph import Graph
-from polybasis.nn.models.model import Model
+from polybasis.nn.models.model import Inputs, Model
 
 
 class Ensemble(Model):
@@ -29,17 +27,15 @@ class Ensemble(Model):
         super().__init__(first.in_channels, first.hidden_channels, first.out_channels, first.num_nodes)
         self.models = torch.nn.ModuleList(parts)
 
-    def forward(self, x: Features, graph: Graph) -> Tensor:
-        return self.logits(*self.precompute(x, graph))
+    def forward(self, x: Inputs, graph: Graph) -> Tensor:
+        inputs = self.precompute(x, graph)
+        scores = torch.stack([model(inputs, graph) for model in self.models])
+        return scores.log_softmax(dim=2).logsumexp(dim=0) - log(len(self.models))
 
-    def precompute(self, x: Features, graph: Graph) -> tuple[Any, ...]:
+    def precompute(self, x: Inputs, graph: Graph) -> Inputs:
         first = self.models[0]
         assert isinstance(first, Model)
         return first.precompute(x, graph)
-
-    def logits(self, *inputs: Any) -> Tensor:
-        scores = torch.stack([model.logits(*inputs) for model in self.models])  # type: ignore[operator]
-        return scores.log_softmax(dim=2).logsumexp(dim=0) - log(len(self.models))
 
     def __repr__(self) -> str:
         return f"Ensemble({len(self.models)} x {self.models[0]!r})"

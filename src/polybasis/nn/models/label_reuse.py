@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, one_hot
 
 from polybasis.features import Features, SparseFeatures, hstack
 from polybasis.graph import Graph
-from polybasis.nn.models.model import Model
+from polybasis.nn.models.model import Inputs, Model, Precomputed
 
 
 class LabelReuse(Model):
@@ -49,30 +47,30 @@ class LabelReuse(Model):
         self.known.fill_(-1)
         self.known[nodes] = y[nodes]
 
-    def forward(self, x: Features, graph: Graph) -> Tensor:
-        return self.logits(*self.precompute(x, graph))
+    def forward(self, x: Inputs, graph: Graph) -> Tensor:
+        (labelled,) = self.precompute(x, graph).values
+        scores: Tensor = self.model(labelled, graph)
+        return scores
 
-    def precompute(self, x: Features, graph: Graph) -> tuple[Any, ...]:
-        """The features followed by the classes of all training nodes, and the graph."""
+    def precompute(self, x: Inputs, graph: Graph) -> Precomputed:
+        """The features followed by the classes of all training nodes."""
+        if isinstance(x, Precomputed):
+            return x
         if len(x) != len(self.known):
             raise ValueError(
                 f"x has {len(x)} nodes; a model with label reuse serves only the graph it was trained on, which has "
                 f"{len(self.known)}"
             )
-        return hstack(x, one_hot(self.known + 1, self.out_channels + 1)[:, 1:].float()), graph
+        return Precomputed((hstack(x, one_hot(self.known + 1, self.out_channels + 1)[:, 1:].float()),))
 
-    def logits(self, *inputs: Any) -> Tensor:
-        scores: Tensor = self.model(*inputs)
-        return scores
-
-    def training_loss(self, inputs: tuple[Any, ...], nodes: Tensor, y: Tensor) -> Tensor:
+    def training_loss(self, x: Inputs, graph: Graph, nodes: Tensor, y: Tensor) -> Tensor:
         """The mean cross entropy over the training nodes whose class is hidden in this step."""
-        x, graph = inputs
+        (labelled,) = self.precompute(x, graph).values
         hidden = torch.rand(len(nodes)) >= self.probability
         if not hidden.any():
             hidden.fill_(True)
         learned = nodes[hidden]
-        return cross_entropy(self.model(self._without(x, learned), graph)[learned], y[learned])
+        return cross_entropy(self.model(self._without(labelled, learned), graph)[learned], y[learned])
 
     def _without(self, x: Features, nodes: Tensor) -> Features:
         """The features with the classes of some training nodes removed."""

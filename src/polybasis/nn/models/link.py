@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from torch import Tensor
 
 from polybasis.features import Features, SparseFeatures, as_dense
 from polybasis.graph import Graph
 from polybasis.nn.linear import FeatureLinear
-from polybasis.nn.models.model import Model
+from polybasis.nn.models.model import Inputs, Model, Precomputed
 
 
 def _required(num_nodes: int | None, model: str) -> int:
@@ -30,15 +28,12 @@ class LINK(Model):
         super().__init__(in_channels, hidden_channels, out_channels, num_nodes)
         self.lin = FeatureLinear(_required(num_nodes, "link"), out_channels)
 
-    def forward(self, x: Features, graph: Graph) -> Tensor:
-        return self.logits(*self.precompute(x, graph))
+    def forward(self, x: Inputs, graph: Graph) -> Tensor:
+        return self.lin(*self.precompute(x, graph).values)
 
-    def precompute(self, x: Features, graph: Graph) -> tuple[Any, ...]:
+    def precompute(self, x: Inputs, graph: Graph) -> Precomputed:
         """The adjacency matrix."""
-        return (SparseFeatures(graph.adjacency()),)
-
-    def logits(self, *inputs: Any) -> Tensor:
-        return self.lin(*inputs)
+        return x if isinstance(x, Precomputed) else Precomputed((SparseFeatures(graph.adjacency()),))
 
 
 class LINKX(Model):

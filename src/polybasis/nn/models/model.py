@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, cast
 
@@ -16,6 +17,13 @@ from polybasis.features import Features
 from polybasis.graph import Graph
 from polybasis.nn.filter_layer import FilterLayer, Role
 from polybasis.nn.models.names import MODELS
+
+
+@dataclass(frozen=True)
+class Precomputed:
+    """What :meth:`Model.precompute` makes of features and a graph, to be passed to a model in place of features."""
+
+    values: tuple[Any, ...]
 
 
 class Model(torch.nn.Module, ABC):
@@ -41,34 +49,31 @@ class Model(torch.nn.Module, ABC):
         return False
 
     @abstractmethod
-    def forward(self, x: Features, graph: Graph) -> Tensor:
+    def forward(self, x: Any, graph: Graph) -> Tensor:
         """Class scores (logits) of all nodes.
 
         Args:
-            x: features, (N, in_channels).
+            x: features, (N, in_channels), or what :meth:`precompute` makes of them.
             graph: the graph, N nodes.
 
         Returns:
             (N, out_channels).
         """
 
-    def precompute(self, x: Features, graph: Graph) -> tuple[Any, ...]:
-        """What :meth:`logits` needs of the features and the graph and no parameter changes."""
-        return x, graph
+    def precompute(self, x: Inputs, graph: Graph) -> Inputs:
+        """The part of :meth:`forward` that depends on no parameter; the features themselves unless overridden."""
+        return x
 
-    def logits(self, *inputs: Any) -> Tensor:
-        """Class scores from precomputed inputs: ``logits(*precompute(x, graph))`` equals ``forward(x, graph)``."""
-        return cast(Tensor, self(*inputs))
-
-    def training_loss(self, inputs: tuple[Any, ...], nodes: Tensor, y: Tensor) -> Tensor:
+    def training_loss(self, x: Inputs, graph: Graph, nodes: Tensor, y: Tensor) -> Tensor:
         """The mean cross entropy over training nodes.
 
         Args:
-            inputs: of :meth:`logits`.
+            x: features, or what :meth:`precompute` makes of them.
+            graph: the graph, N nodes.
             nodes: the training nodes.
             y: classes of all nodes, (N,).
         """
-        return cross_entropy(self.logits(*inputs)[nodes], y[nodes])
+        return cross_entropy(self(x, graph)[nodes], y[nodes])
 
     def parameter_groups(self) -> dict[Role, list[Parameter]]:
         """Trainable parameters by role; an optimiser may have a learning rate and a weight decay for each."""
@@ -97,6 +102,9 @@ class Model(torch.nn.Module, ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.in_channels}, {self.hidden_channels}, {self.out_channels})"
+
+
+Inputs = Features | Precomputed
 
 
 def model_class(name: str) -> type[Model]:

@@ -18,7 +18,7 @@ from torch.autograd.function import once_differentiable
 
 from polybasis import native
 from polybasis.bases import Jacobi, Monomial, named_basis
-from polybasis.features import Features, as_dense
+from polybasis.features import as_dense
 from polybasis.graph import Graph
 from polybasis.krylov import optimal_basis
 from polybasis.krylov.signal import checked_degree
@@ -28,7 +28,7 @@ from polybasis.nn.filter_layer import FilterLayer
 from polybasis.nn.linear import dropout
 from polybasis.nn.models.decoupled import SharedFilter, pagerank
 from polybasis.nn.models.jacobiconv import first_factor
-from polybasis.nn.models.model import Model
+from polybasis.nn.models.model import Inputs, Model, Precomputed
 from polybasis.nn.optbasis_conv import OptBasisConv
 
 Start = Literal["optimal", "chebyshev"]  # the initial recurrence of FavardGNN; see PrecomputedGNN.start_at
@@ -152,16 +152,21 @@ class PrecomputedGNN(Model):
             own = own * sqrt_beta[0]
         return own.float().unsqueeze(1)
 
-    def forward(self, x: Features, graph: Graph) -> Tensor:
-        """Class scores of all nodes of a graph; the basis of the features is computed block by block.
+    def forward(self, x: Inputs, graph: Graph | None = None) -> Tensor:
+        """Class scores.
 
         Args:
-            x: features, (N, in_channels).
-            graph: the graph, N nodes.
+            x: features, (N, in_channels); their basis is computed block by block. Or rows of a basis, see
+                :meth:`on_basis`.
+            graph: the graph, N nodes; not needed for rows of a basis.
 
         Returns:
             (N, out_channels).
         """
+        if isinstance(x, Precomputed):
+            vectors, gamma, sqrt_beta, *offset = x.values
+            return self._mlp(filtered(vectors, self.coordinates(gamma, sqrt_beta)), *offset)
+        assert graph is not None
         signal = as_dense(x)
         parts = []
         for first in range(0, signal.shape[1], CHANNELS):
@@ -174,23 +179,20 @@ class PrecomputedGNN(Model):
             parts.append(filtered(vectors, coordinates).view(len(signal), coordinates.shape[1], -1))
         return self._mlp(torch.cat(parts, dim=2).flatten(1))
 
-    def precompute(self, x: Features, graph: Graph) -> tuple[Any, ...]:
-        """The basis of the features: vectors, (N, K+1, in_channels), gamma and sqrt_beta."""
-        return basis_of(graph, as_dense(x), self.K)
+    def precompute(self, x: Inputs, graph: Graph) -> Precomputed:
+        """The basis of the features."""
+        return x if isinstance(x, Precomputed) else self.on_basis(*basis_of(graph, as_dense(x), self.K))
 
-    def logits(self, *inputs: Any) -> Tensor:
-        """Class scores of a batch of nodes.
+    @staticmethod
+    def on_basis(vectors: Tensor, gamma: Tensor, sqrt_beta: Tensor, offset: int = 0) -> Precomputed:
+        """Rows of a basis as input of the model.
 
         Args:
-            inputs: rows of a basis, (batch, K+1 or more, in_channels); its gamma and sqrt_beta, (K+1 or more,
-                in_channels); and optionally the index of the first row in a larger batch that several processes share,
-                a multiple of 256.
-
-        Returns:
-            (batch, out_channels).
+            vectors: (batch, K+1 or more, in_channels).
+            gamma, sqrt_beta: coefficients of the basis, (K+1 or more, in_channels).
+            offset: index of the first row in a larger batch that several processes share; a multiple of 256.
         """
-        vectors, gamma, sqrt_beta, *offset = inputs
-        return self._mlp(filtered(vectors, self.coordinates(gamma, sqrt_beta)), *offset)
+        return Precomputed((vectors, gamma, sqrt_beta, offset))
 
     def _mlp(self, hidden: Tensor, offset: int = 0) -> Tensor:
         for number, lin in enumerate(self.lins):

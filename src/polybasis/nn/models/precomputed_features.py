@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from polybasis.features import Features, as_dense
+from polybasis.features import as_dense
 from polybasis.graph import Graph
 from polybasis.nn.linear import FeatureLinear, dropout
 from polybasis.nn.models.mlp import MLP
-from polybasis.nn.models.model import Model
+from polybasis.nn.models.model import Inputs, Model, Precomputed
 
 
 class SIGN(Model):
@@ -38,20 +37,19 @@ class SIGN(Model):
         self.last = FeatureLinear((K + 1) * hidden_channels, out_channels)
         self.dropout = dropout
 
-    def forward(self, x: Features, graph: Graph) -> Tensor:
-        return self.logits(*self.precompute(x, graph))
+    def forward(self, x: Inputs, graph: Graph) -> Tensor:
+        (hops,) = self.precompute(x, graph).values
+        parts = [lin(dropout(hop, self.dropout, self.training)) for lin, hop in zip(self.lins, hops, strict=True)]
+        return self.last(dropout(torch.cat(parts, dim=1).relu(), self.dropout, self.training))
 
-    def precompute(self, x: Features, graph: Graph) -> tuple[Any, ...]:
+    def precompute(self, x: Inputs, graph: Graph) -> Precomputed:
         """X, PX, .., P^K X, (K+1, N, in_channels)."""
+        if isinstance(x, Precomputed):
+            return x
         hops = [as_dense(x)]
         for _ in self.lins[1:]:
             hops.append(graph.with_self_loops() @ hops[-1])
-        return (torch.stack(hops),)
-
-    def logits(self, *inputs: Any) -> Tensor:
-        (hops,) = inputs
-        parts = [lin(dropout(hop, self.dropout, self.training)) for lin, hop in zip(self.lins, hops, strict=True)]
-        return self.last(dropout(torch.cat(parts, dim=1).relu(), self.dropout, self.training))
+        return Precomputed((torch.stack(hops),))
 
 
 class PropagatedMLP(MLP):
@@ -61,16 +59,16 @@ class PropagatedMLP(MLP):
     def propagate(self, x: Tensor, graph: Graph) -> Tensor:
         """The features that the MLP sees, (N, in_channels), from dense features and a graph with self-loops."""
 
-    def forward(self, x: Features, graph: Graph) -> Tensor:
-        return self.logits(*self.precompute(x, graph))
+    def forward(self, x: Inputs, graph: Graph) -> Tensor:
+        (propagated,) = self.precompute(x, graph).values
+        return super().forward(propagated, graph)
 
-    def precompute(self, x: Features, graph: Graph) -> tuple[Any, ...]:
-        """The propagated features and the graph."""
+    def precompute(self, x: Inputs, graph: Graph) -> Precomputed:
+        """The propagated features."""
+        if isinstance(x, Precomputed):
+            return x
         with torch.no_grad():
-            return self.propagate(as_dense(x), graph.with_self_loops()), graph
-
-    def logits(self, *inputs: Any) -> Tensor:
-        return MLP.forward(self, *inputs)
+            return Precomputed((self.propagate(as_dense(x), graph.with_self_loops()),))
 
 
 class GBP(PropagatedMLP):

@@ -1,0 +1,52 @@
+"""Scores of a saved model on labelled nodes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from polybasis.train.source import Source
+from polybasis.train.trained_model import TrainedModel
+
+
+def evaluate(trained: TrainedModel, source: Source) -> list[dict[str, Any]]:
+    """Scores a model on the labelled nodes of a source.
+
+    Args:
+        trained: the model.
+        source: the data. If the model was trained on it, training, validation and test nodes are scored separately.
+
+    Returns:
+        One row for each set of nodes: ``nodes``, ``count``, ``accuracy``, the data's metric and ``cross entropy``.
+
+    Raises:
+        ValueError: if the model cannot serve the data, or no node has a known class.
+    """
+    data = source.open()
+    if not len(data.labelled):
+        raise ValueError(f"{data.name} has no labelled nodes to score")
+    index = {value: i for i, value in enumerate(trained.classes)}
+    unknown = [value for value in data.classes if value not in index]
+    if unknown:
+        raise ValueError(f"{data.name} has the class {unknown[0]!r}, which the model does not know")
+    # The same class may have another index in this data than in the model.
+    order = torch.tensor([index[value] for value in data.classes])
+    logits = trained.logits(data)[:, order] if list(trained.classes) != list(data.classes) else trained.logits(data)
+    made = trained.provenance
+    if made.get("data") == source.identity:
+        split = data.split(made["protocol"], made["split"])
+        parts = {"training": split.train, "validation": split.val, "test": split.test}
+    else:
+        parts = {"labelled": data.labelled}
+    rows = []
+    for name, nodes in parts.items():
+        if len(nodes) == 0:
+            continue
+        scores, y = logits[nodes], data.y[nodes]
+        row = {"nodes": name, "count": len(nodes), "accuracy": float((scores.argmax(1) == y).float().mean())}
+        if data.metric != "accuracy":
+            row[data.metric] = data.score(scores, nodes)
+        row["cross entropy"] = float(torch.nn.functional.cross_entropy(scores, y))
+        rows.append(row)
+    return rows

@@ -153,6 +153,11 @@ class NodeDataset(LabelledNodes):
         """Number of features."""
         return self.x.shape[1]
 
+    @property
+    def dataset_identity(self) -> str:
+        """Names the data set."""
+        return self.fingerprint
+
     @cached_property
     def fingerprint(self) -> str:
         """The same for two data sets exactly if they have the same contents."""

@@ -1,4 +1,4 @@
-"""Images as signals on a grid: each pixel is a node, joined to its neighbours and to itself."""
+"""Images as signals on a grid: each pixel is a node, connected to its neighbours and itself."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from polybasis.graph import Graph
 
-# Y, Cb and Cr from R, G and B, all around zero (ITU-R BT.601, full range, as in JPEG files).
+# Y, Cb and Cr from R, G and B, centred at zero (ITU-R BT.601, full range, as in JPEG files).
 _FROM_RGB = torch.tensor(
     [[0.299, 0.587, 0.114], [-0.168736, -0.331264, 0.5], [0.5, -0.418688, -0.081312]], dtype=torch.float64
 )
@@ -23,10 +23,10 @@ class ImageSignals:
     """An image on its grid.
 
     Attributes:
-        name: of the image.
-        graph: the 4-neighbour grid with self-loops, pixels row by row.
-        x: (pixels, 3), float64: Y, Cb and Cr, each around zero.
-        shape: rows and columns of pixels.
+        name: name of the image.
+        graph: the 4-neighbour grid with self-loops, pixels in row order.
+        x: (pixels, 3), float64: Y, Cb and Cr, each centred at zero.
+        shape: numbers of rows and columns.
     """
 
     name: str
@@ -36,7 +36,7 @@ class ImageSignals:
 
 
 def grid_graph(rows: int, columns: int) -> Graph:
-    """The 4-neighbour grid with self-loops, nodes row by row."""
+    """The 4-neighbour grid with self-loops, nodes in row order."""
     node = torch.arange(rows * columns).view(rows, columns)
     across = torch.stack([node[:, :-1].flatten(), node[:, 1:].flatten()])
     down = torch.stack([node[:-1].flatten(), node[1:].flatten()])
@@ -44,52 +44,86 @@ def grid_graph(rows: int, columns: int) -> Graph:
 
 
 def image_signals(pixels: NDArray[np.uint8], name: str = "image") -> ImageSignals:
-    """The signals of an image, (rows, columns) in grey or (rows, columns, 3 or 4) in colour; an alpha is left out."""
+    """The signals of an image.
+
+    Args:
+        pixels: (rows, columns) in grey or (rows, columns, 3 or 4) in colour; an alpha channel is ignored.
+        name: name of the image.
+
+    Raises:
+        ValueError: for another shape.
+    """
     if pixels.ndim == 2:
         pixels = np.repeat(pixels[..., None], 3, axis=2)
     if pixels.ndim != 3 or pixels.shape[2] not in (3, 4) or pixels.size == 0:
-        raise ValueError(f"{name} has shape {pixels.shape}; expected rows x columns, or that with 3 or 4 colours")
+        raise ValueError(f"{name} has shape {pixels.shape}; expected (rows, columns) or (rows, columns, 3 or 4)")
     rows, columns = pixels.shape[:2]
     rgb = torch.from_numpy(pixels[..., :3].astype(np.float64)).view(-1, 3) - 128
     return ImageSignals(name, grid_graph(rows, columns), rgb @ _FROM_RGB.T, (rows, columns))
 
 
 def to_pixels(x: Tensor, shape: tuple[int, int]) -> NDArray[np.uint8]:
-    """The picture of Y, Cb and Cr signals, (rows, columns, 3)."""
+    """The image of Y, Cb and Cr signals, (rows, columns, 3)."""
     rgb = x.double() @ torch.linalg.inv(_FROM_RGB).T + 128
     pixels: NDArray[np.uint8] = rgb.round().clamp(0, 255).to(torch.uint8).view(*shape, 3).numpy()
     return pixels
 
 
 def read_image(path: Path, side: int | None = None) -> ImageSignals:
-    """An image file, resized to ``side`` x ``side`` pixels where that is given."""
-    from PIL import Image, UnidentifiedImageError
+    """Reads an image file.
+
+    Args:
+        path: the file.
+        side: resize the image to ``side`` x ``side`` pixels; its own size by default.
+
+    Raises:
+        ValueError: if the file is not an image.
+        ImportError: if Pillow is not installed.
+    """
+    try:
+        from PIL import Image, UnidentifiedImageError
+    except ImportError as error:
+        raise ImportError("images need Pillow; install it with: pip install 'polybasis[plot]'") from error
 
     try:
         with Image.open(path) as image:
             picture = image.convert("RGB")
     except UnidentifiedImageError as error:
-        raise ValueError(f"{path} is not an image that can be read") from error
+        raise ValueError(f"{path} is not a readable image") from error
     if side is not None and picture.size != (side, side):
         picture = picture.resize((side, side), Image.Resampling.BILINEAR)
     return image_signals(np.asarray(picture), path.stem)
 
 
 def sample_photograph(side: int = 100) -> ImageSignals:
-    """A photograph that comes with Matplotlib: Grace Hopper, by the United States Navy."""
-    from matplotlib import get_data_path
+    """A photograph that comes with Matplotlib: Grace Hopper, by the United States Navy.
+
+    Args:
+        side: number of pixels of each side.
+    """
+    try:
+        from matplotlib import get_data_path
+    except ImportError as error:
+        raise ImportError("the photograph comes with Matplotlib; pip install 'polybasis[plot]'") from error
 
     image = read_image(Path(get_data_path()) / "sample_data" / "grace_hopper.jpg", side)
     return replace(image, name="photograph")
 
 
 def published_images(root: Path) -> list[ImageSignals]:
-    """The fifteen 100 x 100 images of BernNet's filter learning (He et al., 2021), from ``images/`` below the root."""
+    """The fifteen 100 x 100 images of BernNet's filter learning (He et al., 2021).
+
+    Args:
+        root: the folder of all data sets; the images are in ``images/``.
+
+    Raises:
+        FileNotFoundError: if images are missing; says where to get them.
+    """
     folder = root / "images"
     paths = sorted(folder.glob("img*.jpg"), key=lambda path: int(path.stem[3:]))
     if len(paths) != 15:
         raise FileNotFoundError(
-            f"{folder} has {len(paths)} of the 15 images img1.jpg .. img16.jpg (there is no img4): take them from "
+            f"{folder} has {len(paths)} of the 15 images img1.jpg .. img16.jpg (there is no img4); get them from "
             "LearningFilters/image in github.com/ivam-he/BernNet"
         )
     return [read_image(path, 100) for path in paths]

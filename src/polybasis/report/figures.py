@@ -8,13 +8,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import matplotlib as mpl
 import numpy as np
-from cycler import cycler
-from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 
 from polybasis.files import write_atomically
+
+try:
+    import matplotlib as mpl
+    from cycler import cycler
+    from matplotlib.figure import Figure
+except ImportError as error:
+    raise ImportError("figures need Matplotlib; install it with: pip install 'polybasis[plot]'") from error
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

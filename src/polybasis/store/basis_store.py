@@ -103,8 +103,12 @@ class BasisStore(LabelledNodes):
     @property
     def fingerprint(self) -> str:
         """The same for two stores exactly if they were made of the same data in the same way."""
-        made = (self.K, self.header["rows"], self.header["dtype"], self.feature_transform)
-        return f"{self.header.get('identity') or self.name} {made}"
+        return f"{self.dataset_identity} {(self.K, self.header['rows'], self.header['dtype'], self.feature_transform)}"
+
+    @property
+    def dataset_identity(self) -> str:
+        """Names the data set that the store was made of."""
+        return str(self.header.get("identity") or self.name)
 
     @property
     def K(self) -> int:

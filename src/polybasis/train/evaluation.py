@@ -15,7 +15,8 @@ def evaluate(trained: TrainedModel, source: Source) -> list[dict[str, Any]]:
 
     Args:
         trained: the model.
-        source: the data. If the model was trained on it, training, validation and test nodes are scored separately.
+        source: the data. If the model was trained on it, or on a store of it, training, validation and test nodes are
+            scored separately.
 
     Returns:
         One row for each set of nodes: ``nodes``, ``count``, ``accuracy``, the data's metric and ``cross entropy``.
@@ -34,7 +35,7 @@ def evaluate(trained: TrainedModel, source: Source) -> list[dict[str, Any]]:
     order = torch.tensor([index[value] for value in data.classes])
     logits = trained.logits(data)[:, order] if list(trained.classes) != list(data.classes) else trained.logits(data)
     made = trained.provenance
-    if made.get("data") == source.identity:
+    if made.get("data") == data.dataset_identity:
         split = data.split(made["protocol"], made["split"])
         parts = {"training": split.train, "validation": split.val, "test": split.test}
     else:

@@ -126,7 +126,7 @@ def run_job(
         from polybasis.train.trained_model import TrainedModel
 
         provenance = {name: result[name] for name in ("key", "dataset", "protocol", "split", "seed", "test_score")}
-        provenance["data"] = job.source.identity
+        provenance["data"] = data.dataset_identity
         TrainedModel.of(config, fitted, provenance).save(out)
     return result
 

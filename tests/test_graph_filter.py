@@ -104,7 +104,7 @@ def test_bad_input_is_named() -> None:
         pb.GraphFilter().response(0.5)
     with pytest.raises(ValueError, match="zero everywhere"):
         pb.GraphFilter().fit(graph, torch.zeros(10), x)
-    with pytest.raises(ValueError, match="same for both"):
+    with pytest.raises(ValueError, match="same shape for both"):
         pb.GraphFilter().fit(graph, x, torch.rand(10, 2))
     with pytest.raises(ValueError, match="not finite"):
         pb.GraphFilter().fit(graph, x, torch.full((10,), torch.nan))

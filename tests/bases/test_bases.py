@@ -210,20 +210,20 @@ def test_weight_functions_are_scipys(basis: Jacobi, oracle: object) -> None:
 
 @pytest.mark.parametrize("basis", [Monomial(), Jacobi(-1.0, 0.5)], ids=ids)
 def test_no_weight_function(basis: Monomial) -> None:
-    with pytest.raises(ValueError, match="not orthogonal to a positive weight function"):
+    with pytest.raises(ValueError, match="not orthogonal with respect to a positive weight function"):
         basis.weight_function(4)
 
 
 def test_refused() -> None:
     with pytest.raises(ValueError, match=r"use Bernstein\(3\)"):
         Bernstein(5).evaluate(MU, 3)
-    with pytest.raises(ValueError, match="asked for degree 9"):
+    with pytest.raises(ValueError, match="K is 9"):
         favard().evaluate(MU, 9)
     with pytest.raises(ValueError, match="not positive"):
         Favard(torch.zeros(2), torch.tensor([1.0, 0.0, 1.0]))
     with pytest.raises(ValueError, match=r"expected \(K, d\) and \(K\+1, d\)"):
         Favard(torch.zeros(5), torch.ones(3))
-    with pytest.raises(ValueError, match="there is no basis 'chebychev'"):
+    with pytest.raises(ValueError, match="basis is 'chebychev'"):
         named_basis("chebychev", 3)
     with pytest.raises(ValueError, match="finite"):
         Jacobi(float("nan"), 0)

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 import polybasis as pb
 from polybasis import native
-from polybasis.krylov.kernels import Coefficients
 from polybasis.krylov.native_kernels import NativeKernels
 from polybasis.krylov.reference_kernels import ReferenceKernels
+from polybasis.recurrence import Recurrence
 
 module: Any = native.kernels()
 if module is None:
@@ -64,7 +64,7 @@ def graph(request: pytest.FixtureRequest) -> pb.Graph:
 
 def both(graph: pb.Graph, dtype: torch.dtype, isa: str) -> tuple[NativeKernels, ReferenceKernels]:
     operator = native.operator(graph.indptr, graph.indices, graph.values(dtype), isa)
-    return NativeKernels(operator), ReferenceKernels(graph)
+    return NativeKernels(operator), ReferenceKernels(graph.matrix(dtype))
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -76,7 +76,7 @@ def test_optimal_basis_and_its_gradient(graph: pb.Graph, width: int, dtype: torc
     ours = fast.optimal_basis(x, fast.peak(x), K, last_gamma=True)
     theirs = reference.optimal_basis(x, reference.peak(x), K, last_gamma=True)
     assert torch.equal(ours.rank, theirs.rank)
-    close(fast.in_order(ours.vectors), theirs.vectors, dtype)
+    close(fast.standard_layout(ours.vectors), theirs.vectors, dtype)
     for got, expected in zip(ours[1:3], theirs[1:3], strict=True):
         close(got, expected, dtype)
     close(fast.combine(ours.vectors, alpha), reference.combine(theirs.vectors, alpha), dtype)
@@ -93,7 +93,7 @@ def test_registers_of_either_size_give_the_same_bits(graph: pb.Graph, width: int
     K = 5
     x, z_bar = torch.relu(torch.randn(900, width, dtype=dtype)), torch.randn(900, width, dtype=dtype)
     alpha = torch.randn(K + 1, width, dtype=dtype)
-    numbers = Coefficients(torch.rand(width, dtype=dtype) + 0.5, *torch.randn(3, K, width, dtype=dtype).unbind())
+    numbers = Recurrence(torch.rand(width, dtype=dtype) + 0.5, *torch.randn(3, K, width, dtype=dtype).unbind())
 
     def made(isa: str) -> list[torch.Tensor]:
         kernels, _ = both(graph, dtype, isa)
@@ -114,13 +114,13 @@ def test_recurrence_and_its_gradient(graph: pb.Graph, width: int, dtype: torch.d
     fast, reference = both(graph, dtype, isa)
     x, z_bar = torch.randn(900, width, dtype=dtype), torch.randn(900, width, dtype=dtype)
     alpha = torch.randn(K + 1, width, dtype=dtype)
-    numbers = Coefficients(torch.rand(width, dtype=dtype) + 0.5, *torch.randn(3, K, width, dtype=dtype).unbind())
+    numbers = Recurrence(torch.rand(width, dtype=dtype) + 0.5, *torch.randn(3, K, width, dtype=dtype).unbind())
     z, h = fast.recurrence(x, alpha, numbers, keep=True)
     expected_z, expected_h = reference.recurrence(x, alpha, numbers, keep=True)
     assert h is not None
     assert expected_h is not None
     close(z, expected_z, dtype)
-    close(fast.in_order(h), expected_h, dtype)
+    close(fast.standard_layout(h), expected_h, dtype)
     rolling, nothing = fast.recurrence(x, alpha, numbers, keep=False)
     assert nothing is None
     assert torch.equal(rolling, z)
@@ -151,22 +151,22 @@ def test_random_sizes(
     nodes = graph.num_nodes
     index = torch.int64 if wide else torch.int32
     operator = native.operator(graph.indptr.to(index), graph.indices.to(index), graph.values(dtype))
-    fast, reference = NativeKernels(operator), ReferenceKernels(graph)
+    fast, reference = NativeKernels(operator), ReferenceKernels(graph.matrix(dtype))
     x = torch.randn(nodes, width, dtype=dtype)
     close(fast.peak(x), reference.peak(x), torch.float64)
     basis = fast.optimal_basis(x, fast.peak(x), K, last_gamma=bool(seed % 2))
     alpha = torch.randn(K + 1, width, dtype=dtype)
     z = fast.combine(basis.vectors, alpha)
-    close(z, reference.combine(fast.in_order(basis.vectors), alpha), dtype)
+    close(z, reference.combine(fast.standard_layout(basis.vectors), alpha), dtype)
     for bar in fast.optimal_adjoint(basis, alpha, z):
         assert torch.isfinite(bar).all()
-    numbers = Coefficients(torch.ones(width, dtype=dtype), *torch.rand(3, K, width, dtype=dtype).unbind())
+    numbers = Recurrence(torch.ones(width, dtype=dtype), *torch.rand(3, K, width, dtype=dtype).unbind())
     z, h = fast.recurrence(x, alpha, numbers, keep=True)
     assert h is not None
     close(z, reference.recurrence(x, alpha, numbers, keep=False)[0], dtype)
     close(
         fast.recurrence_adjoint(h, alpha, numbers, z)[0],
-        reference.recurrence_adjoint(fast.in_order(h), alpha, numbers, z)[0],
+        reference.recurrence_adjoint(fast.standard_layout(h), alpha, numbers, z)[0],
         dtype,
     )
 

@@ -27,8 +27,8 @@ def defect(basis: pb.OptimalBasis) -> float:
 
 
 def tridiagonal(basis: pb.OptimalBasis, channel: int) -> Tensor:
-    beside = basis.sqrt_beta[1:, channel]
-    return basis.gamma[:, channel].diag() + beside.diag(1) + beside.diag(-1)
+    off_diagonal = basis.sqrt_beta[1:, channel]
+    return basis.gamma[:, channel].diag() + off_diagonal.diag(1) + off_diagonal.diag(-1)
 
 
 @given(graphs_with_signals())

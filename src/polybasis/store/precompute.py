@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from polybasis import native
 from polybasis.cluster import spread
 from polybasis.files import append_line, write_atomically
-from polybasis.krylov.signal import checked_degree
+from polybasis.recurrence import checked_degree
 from polybasis.store.arrays import crc32, create_array, drop_pages, open_array, pieces, read_about
 from polybasis.store.basis_store import KIND, VERSION, BasisStore, checked_rows, open_store
 from polybasis.store.blocks import Report, TwoVectors, block_numbers, make_block, make_block_of, peak_memory

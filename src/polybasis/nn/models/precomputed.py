@@ -17,7 +17,6 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from polybasis.bases import Jacobi, Monomial, named_basis
-from polybasis.krylov.signal import checked_degree
 from polybasis.nn.favard_conv import FavardConv, RecurrenceKind
 from polybasis.nn.filter_layer import FilterLayer
 from polybasis.nn.linear import dropout
@@ -25,6 +24,7 @@ from polybasis.nn.models.decoupled import SharedFilter, pagerank
 from polybasis.nn.models.jacobiconv import first_factor
 from polybasis.nn.models.model import RoledModule
 from polybasis.nn.optbasis_conv import OptBasisConv
+from polybasis.recurrence import checked_degree
 
 Start = Literal["optimal", "chebyshev"]  # where a learned recurrence starts: see PrecomputedGNN.start_at_basis
 

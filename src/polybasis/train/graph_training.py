@@ -60,9 +60,9 @@ class GraphTask(Task[Model]):
     def validate(self, model: Model) -> tuple[float, float]:
         nodes = self.split.val
         model.eval()
-        with torch.set_grad_enabled(model.same_in_training):
+        with torch.set_grad_enabled(model.deterministic):
             logits = model(self.dataset.x, self.dataset.graph)
-        if model.same_in_training:
+        if model.deterministic:
             self._ahead = model, logits
         logits, y = logits.detach()[nodes], self.dataset.y[nodes]
         return score(self.dataset.metric, logits, y), float(cross_entropy(logits, y))

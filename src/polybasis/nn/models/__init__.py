@@ -3,15 +3,14 @@
 from polybasis.nn.models.arma import ARMA
 from polybasis.nn.models.chebnet import ChebNet
 from polybasis.nn.models.decoupled import APPNP, GPRGNN, BernNet, ChebNetII
-from polybasis.nn.models.favardgnn import FavardGNN
 from polybasis.nn.models.gcn import GCN
 from polybasis.nn.models.gcnii import GCNII
 from polybasis.nn.models.jacobiconv import JacobiConv
+from polybasis.nn.models.linear_filter_linear import FavardGNN, OptBasisGNN
 from polybasis.nn.models.link import LINK, LINKX
 from polybasis.nn.models.mixhop import MixHop
 from polybasis.nn.models.mlp import MLP
 from polybasis.nn.models.model import Model
-from polybasis.nn.models.optbasisgnn import OptBasisGNN
 from polybasis.nn.models.precomputed_features import GBP, NDLS, SIGN
 
 MODELS: dict[str, type[Model]] = {

@@ -63,8 +63,8 @@ class Model(RoledModule, ABC):
         self.num_nodes = num_nodes
 
     @property
-    def same_in_training(self) -> bool:
-        """Whether the scores are known to be the same in training and in evaluation mode."""
+    def deterministic(self) -> bool:
+        """Whether training mode and evaluation mode are known to give the same scores."""
         return False
 
     @abstractmethod

@@ -220,7 +220,9 @@ class Graph:
         Returns:
             (N, d).
         """
-        count, label = sp.csgraph.connected_components(self.adjacency(), directed=False)
+        from scipy.sparse.csgraph import connected_components
+
+        count, label = connected_components(self.adjacency(), directed=False)
         component = torch.from_numpy(label).long()
         top = torch.from_numpy(np.sqrt(self._degree)).to(x).unsqueeze(1)
         mass = x.new_zeros(count, 1).index_add_(0, component, top * top)

@@ -138,7 +138,7 @@ class Graph:
             raise ValueError("data has no edge_index; expected a torch_geometric Data object with one")
         return cls.from_edge_index(data.edge_index, data.num_nodes, getattr(data, "edge_weight", None), self_loops)
 
-    # ---- use -------------------------------------------------------------------------------------------------------
+    # ---- operations ------------------------------------------------------------------------------------------------
 
     def values(self, dtype: torch.dtype = torch.float64) -> Tensor:
         r"""Returns the nonzeros of :math:`P` in the order of ``indices``."""

@@ -1,4 +1,4 @@
-"""Kernels on renumbered nodes give what the kernels on the graph as it is give, and are used where they are faster."""
+"""Kernels on reordered nodes agree with those on the original order, and are used where they are faster."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def close(got: torch.Tensor, expected: torch.Tensor) -> None:
 
 
 def lattice(side: int, *, shuffled: bool, edges_kept: float = 1.0) -> pb.Graph:
-    """A square grid with diagonals, its nodes numbered row by row or at random."""
+    """A square grid with diagonals, with nodes in row-major or random order."""
     rng = np.random.default_rng(3)
     number = np.arange(side * side)
     if shuffled:
@@ -54,7 +54,7 @@ def lattice(side: int, *, shuffled: bool, edges_kept: float = 1.0) -> pb.Graph:
 
 
 def communities(count: int, size: int, degree: int) -> pb.Graph:
-    """Nine of ten edges join nodes of one community; nodes are numbered at random."""
+    """Nine of ten edges are within a community; the nodes are in random order."""
     rng = np.random.default_rng(4)
     nodes = count * size
     edges = nodes * degree // 2
@@ -74,7 +74,7 @@ def saved(graph: pb.Graph) -> tuple[float, torch.Tensor]:
 
 
 def in_random_order(graph: pb.Graph, dtype: torch.dtype) -> tuple[ReorderedKernels, NativeKernels]:
-    """Kernels on nodes numbered at random, and those on the nodes as they are."""
+    """Kernels on randomly ordered nodes and on the original order."""
     operator = graph.operator(dtype, CPU)
     order = torch.randperm(graph.num_nodes).to(graph.indices.dtype)
     return Reordering(operator, graph.indptr, graph.indices, dtype).kernels_in(order), NativeKernels(operator)
@@ -123,8 +123,8 @@ def test_recurrence_and_its_gradient(width: int, keep: bool, dtype: torch.dtype)
         close(got, expected)
 
 
-def test_a_result_keeps_its_numbers_when_the_next_one_is_made() -> None:
-    """The memory of results is used again inside; what a caller holds is not."""
+def test_a_result_is_not_overwritten_by_the_next_one() -> None:
+    """Internal results are pooled; those of the caller are not."""
     nodes = MIN_POOLED_BYTES // 256 + 1
     ring = torch.arange(nodes)
     graph = pb.Graph.from_edge_index(torch.stack([ring, (ring + 1) % nodes]))
@@ -136,8 +136,8 @@ def test_a_result_keeps_its_numbers_when_the_next_one_is_made() -> None:
     assert torch.equal(first, before)
 
 
-def test_a_product_keeps_its_bits(dtype: torch.dtype) -> None:
-    """Nonzeros of a row stay in their order."""
+def test_a_product_is_bit_identical(dtype: torch.dtype) -> None:
+    """The nonzeros of a row keep their order."""
     graph = random_graph(900, 6000)
     operator: Any = graph.operator(dtype, CPU)
     order = torch.randperm(900).int()
@@ -176,14 +176,14 @@ def test_an_order_is_found_where_neighbours_are_far_apart(made: Callable[[], pb.
         lambda: without_edges(1000),
         lambda: without_edges(0),
     ],
-    ids=["near already", "small", "random", "repeats", "no edges", "no nodes"],
+    ids=["already local", "small", "random", "repeats", "no edges", "no nodes"],
 )
 def test_no_order_is_found_where_none_is_better(made: Callable[[], pb.Graph]) -> None:
     assert saved(made())[0] == 0
 
 
-def test_large_signals_are_filtered_on_renumbered_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
-    graph = lattice(370, shuffled=True, edges_kept=0.9)  # without some edges, so that every node has its own row
+def test_large_signals_are_filtered_on_reordered_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = lattice(370, shuffled=True, edges_kept=0.9)  # edges are removed so that no two rows are equal
     x, K = torch.randn(graph.num_nodes, 64), 4
     assert isinstance(kernels_for(graph, x, K), ReorderedKernels)
     assert isinstance(kernels_for(graph, x, 1), NativeKernels)

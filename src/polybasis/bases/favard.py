@@ -50,9 +50,8 @@ class Favard(ThreeTermBasis):
         r"""Creates the orthonormal polynomials of a weight function on [-1, 1] from its canonical moments.
 
         Sequences of numbers in (0, 1) correspond one-to-one to weight functions of mass 1 on the interval (Dette and
-        Studden, "The Theory of Canonical Moments", 1997). The support therefore stays within the spectrum and the
-        polynomials stay moderate on it, whatever the moments. If all moments are 1/2, the weight function is that of
-        the Chebyshev polynomials.
+        Studden, "The Theory of Canonical Moments", 1997). Whatever the moments, the support of the weight
+        function lies within [-1, 1]. If all moments are 1/2, the polynomials are multiples of Chebyshev polynomials.
 
         Args:
             moments: (2K,) or (2K, d), strictly between 0 and 1.

@@ -17,7 +17,7 @@ from polybasis.krylov.reference_kernels import ReferenceKernels
 from polybasis.krylov.reordered_kernels import Reordering
 from polybasis.recurrence import Recurrence
 
-MIN_PANEL_BYTES = 32 << 20  # smaller panels of channels fit into the last-level cache, whatever the order of the nodes
+MIN_PANEL_BYTES = 32 << 20  # smaller panels of channels fit into the last-level cache in any order of the nodes
 MIN_ROWS_SAVED = 10  # reads from memory saved per node and call, below which permuting the signal does not pay
 
 

@@ -59,7 +59,8 @@ class FavardConv(FilterLayer):
 
             - ``"free"``: :math:`\gamma` and :math:`\sqrt\beta` are learned directly, starting from 0 and 1 as in the
               paper, with :math:`\sqrt\beta` clamped to at least 0.01. The support of the weight function may leave the
-              spectrum, where the polynomials grow exponentially with their degree; training is then not smooth.
+              spectrum; on the spectrum the polynomials then grow exponentially with their degree, and training is not
+              smooth.
             - ``"bounded"``: the canonical moments of a weight function on [-1, 1] are learned, starting from those of
               the Chebyshev polynomials; see :meth:`polybasis.bases.Favard.from_moments`. The support cannot leave the
               spectrum.

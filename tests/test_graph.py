@@ -1,4 +1,4 @@
-"""The propagation operator: what goes in, what is refused, and P x against a dense matrix."""
+"""The propagation operator: construction, argument checks, and products compared with a dense matrix."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_product_is_the_dense_product(graph: pb.Graph) -> None:
 
 
 @given(graphs())
-def test_matrix_is_symmetric_to_the_last_digit(graph: pb.Graph) -> None:
+def test_matrix_is_exactly_symmetric(graph: pb.Graph) -> None:
     for dtype in (torch.float32, torch.float64):
         P = graph.matrix(dtype).to_dense()
         assert torch.equal(P, P.T)
@@ -49,7 +49,7 @@ def test_any_trailing_width(shape: tuple[int, ...], dtype: torch.dtype) -> None:
     torch.testing.assert_close((graph @ x).double(), expected, rtol=tolerance, atol=tolerance)
 
 
-def test_an_edge_in_either_direction_or_given_twice_is_one_edge() -> None:
+def test_duplicate_and_reversed_edges_are_merged() -> None:
     once = pb.Graph.from_edge_index([[0, 1], [1, 2]])
     for pairs in ([[1, 2], [0, 1]], [[0, 1, 1, 0], [1, 0, 2, 1]]):
         graph = pb.Graph.from_edge_index(torch.tensor(pairs))
@@ -67,7 +67,7 @@ def test_self_loops(self_loops: pb.graph.SelfLoops, diagonal: list[int], edges: 
     torch.testing.assert_close(graph.matrix().to_dense(), dense(graph))
 
 
-def test_added_loops_agree_with_pyg() -> None:
+def test_added_self_loops_agree_with_pyg() -> None:
     edge_index = torch.randint(0, 20, (2, 50))
     graph = pb.Graph.from_edge_index(edge_index, 20, self_loops="add")
     both = torch.cat([edge_index, edge_index.flip(0)], 1).unique(dim=1)
@@ -93,7 +93,7 @@ def test_all_constructors_agree() -> None:
     assert repr(graph) == f"Graph(num_nodes=9, num_edges={graph.num_edges})"
 
 
-def test_an_edge_of_weight_zero_is_none() -> None:
+def test_edges_of_weight_zero_are_removed() -> None:
     assert pb.Graph.from_edge_index([[0, 1], [1, 2]], edge_weight=[0.0, 1.0]).num_edges == 1
 
 
@@ -107,7 +107,7 @@ def test_indices_are_int32_while_they_fit(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def random_pairs(seed: int, *, weighted: bool) -> tuple[np.ndarray, np.ndarray | None, int]:
-    """Pairs with loops, duplicates in both directions, isolated nodes, hubs, and weights that may be 0."""
+    """Pairs with self-loops, duplicates in both directions, isolated nodes, hubs, and zero weights."""
     rng = np.random.default_rng(seed)
     nodes = int(rng.choice([1, 2, 7, 60, 3000]))
     edges = int(rng.choice([0, 1, 20, 500, 80_000]))
@@ -120,7 +120,7 @@ def random_pairs(seed: int, *, weighted: bool) -> tuple[np.ndarray, np.ndarray |
 def scipy_adjacency(
     pairs: np.ndarray, weight: np.ndarray | None, nodes: int, self_loops: pb.graph.SelfLoops
 ) -> sp.csr_array:
-    """The adjacency matrix by SciPy's elementwise maximum."""
+    """The adjacency matrix computed with SciPy's elementwise maximum."""
     value = np.ones(pairs.shape[1]) if weight is None else weight
     _, once = np.unique(pairs[0] * max(nodes, 1) + pairs[1], return_index=True)
     half = sp.csr_array((value[once], pairs[:, once]), shape=(nodes, nodes))
@@ -148,7 +148,7 @@ def assert_identical(one: Adjacency, other: Adjacency) -> None:
 @pytest.mark.parametrize("self_loops", ["drop", "keep", "add"])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("seed", range(25))
-def test_adjacency_is_that_of_scipy(seed: int, weighted: bool, self_loops: pb.graph.SelfLoops) -> None:
+def test_adjacency_agrees_with_scipy(seed: int, weighted: bool, self_loops: pb.graph.SelfLoops) -> None:
     pairs, weight, nodes = random_pairs(seed, weighted=weighted)
     expected = scipy_adjacency(pairs, weight, nodes, self_loops)
     graph = pb.Graph.from_edge_index(pairs, nodes, weight, self_loops)
@@ -182,7 +182,7 @@ def test_native_and_numpy_adjacency_agree(seed: int, weighted: bool, self_loops:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_native_and_numpy_adjacency_refuse_the_same_pair(seed: int) -> None:
+def test_native_and_numpy_adjacency_reject_the_same_pair(seed: int) -> None:
     module = native.compiled() or pytest.skip("polybasis was built without its native kernels")
     rng = np.random.default_rng(seed)
     pairs, weight = rng.integers(0, 40, (2, 2000)), rng.integers(1, 5, 2000) / 2
@@ -199,14 +199,14 @@ def test_native_and_numpy_adjacency_refuse_the_same_pair(seed: int) -> None:
         numpy_adjacency(pairs, weight, 40, "drop")
 
 
-def test_weights_of_dropped_loops_may_differ() -> None:
+def test_weights_of_dropped_self_loops_may_differ() -> None:
     pairs, weight = [[0, 0, 0], [0, 0, 1]], [1.0, 2.0, 1.0]
     assert pb.Graph.from_edge_index(pairs, edge_weight=weight).num_edges == 1
     with pytest.raises(ValueError, match=r"the pair \(0, 0\) two weights, 1 and 2"):
         pb.Graph.from_edge_index(pairs, edge_weight=weight, self_loops="keep")
 
 
-def test_any_layout_and_integer_type_of_pairs() -> None:
+def test_pairs_can_have_any_layout_and_integer_type() -> None:
     pairs, weight, nodes = random_pairs(3, weighted=True)
     expected = pb.Graph.from_edge_index(pairs, nodes, weight).matrix().to_dense()
     frozen = pairs.copy()
@@ -218,7 +218,7 @@ def test_any_layout_and_integer_type_of_pairs() -> None:
         assert torch.equal(graph.matrix().to_dense(), expected)
 
 
-def test_the_native_triangle_refuses_careless_callers() -> None:
+def test_the_native_triangle_checks_its_arguments() -> None:
     module = native.compiled() or pytest.skip("polybasis was built without its native kernels")
     ends = np.array([0, 1, 2])
     for first, second, weight, nodes, self_loops in (
@@ -255,7 +255,7 @@ def test_product_passes_gradcheck() -> None:
     assert torch.autograd.gradcheck(lambda x: graph @ x, (x,))
 
 
-REFUSED = [
+INVALID = [
     ({"edge_index": [[0], [512]], "num_nodes": 500}, "edge_index has node 512 but num_nodes is 500"),
     ({"edge_index": [[0, -1], [1, 2]]}, "edge_index has node -1"),
     ({"edge_index": [[0, 1, 2]]}, r"edge_index has shape \(1, 3\)"),
@@ -272,14 +272,14 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("arguments", "message"), REFUSED, ids=[message for _, message in REFUSED])
-def test_bad_input_is_refused_in_one_line(arguments: dict[str, object], message: str) -> None:
+@pytest.mark.parametrize(("arguments", "message"), INVALID, ids=[message for _, message in INVALID])
+def test_invalid_input_is_rejected_with_a_one_line_message(arguments: dict[str, object], message: str) -> None:
     with pytest.raises((ValueError, TypeError), match=message) as raised:
         pb.Graph.from_edge_index(**arguments)  # type: ignore[arg-type]
     assert "\n" not in str(raised.value)
 
 
-def test_bad_matrices_and_signals_are_refused() -> None:
+def test_invalid_matrices_and_signals_are_rejected() -> None:
     graph = random_graph(5, 6)
     with pytest.raises(ValueError, match=r"adjacency has shape \(2, 3\)"):
         pb.Graph.from_scipy(sp.csr_matrix((2, 3)))
@@ -294,7 +294,7 @@ def test_bad_matrices_and_signals_are_refused() -> None:
 
 
 @pytest.mark.parametrize("unit", [1e-310, 1e-200, 1.0, 1e200, 1e308])
-def test_the_unit_of_the_weights_does_not_matter(unit: float) -> None:
+def test_scaling_all_weights_changes_nothing(unit: float) -> None:
     graph = pb.Graph.from_edge_index([[0, 1], [1, 2]], edge_weight=[unit, unit])
     torch.testing.assert_close(graph @ torch.ones(3), torch.tensor([0.7071068, 1.4142135, 0.7071068]))
 

@@ -1,4 +1,4 @@
-"""The closed form against least squares with a dense eigendecomposition."""
+"""The closed-form fit compared with dense least squares."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from polybasis.graph_filter import joint_basis
 
 
 def powers(graph: pb.Graph, x: torch.Tensor, K: int) -> torch.Tensor:
-    """Chebyshev polynomials of P on x, stacked over the signals, (N d, K+1)."""
+    """The Chebyshev polynomials of P applied to x, with all signals stacked, (N d, K+1)."""
     P = dense(graph)
     columns = [x, P @ x]
     for _ in range(2, K + 1):
@@ -39,7 +39,7 @@ def test_one_pair_is_v_transposed_y() -> None:
     torch.testing.assert_close(f.coefficients_, torch.einsum("knd,nd->k", own.vectors, y))
 
 
-def test_the_joint_basis_is_orthonormal_to_all_signals_together() -> None:
+def test_the_joint_basis_is_orthonormal_with_respect_to_all_signals() -> None:
     graph, K = random_graph(70, 250), 5
     x = torch.randn(70, 3, dtype=torch.float64)
     basis = joint_basis(pb.optimal_basis(graph, x, K))
@@ -68,7 +68,7 @@ def test_ridge_solves_the_penalised_problem() -> None:
     np.testing.assert_allclose(f.polynomial().coef, solution.numpy(), rtol=1e-7, atol=1e-9)
 
 
-def test_a_filter_learned_here_serves_elsewhere() -> None:
+def test_a_filter_transfers_to_another_graph() -> None:
     here, there = random_graph(100, 400, seed=1), random_graph(50, 130, seed=2)
     truth = np.polynomial.Chebyshev([0.5, -1.0, 0.25])
     x = torch.randn(100, dtype=torch.float64)
@@ -83,7 +83,7 @@ def test_a_filter_learned_here_serves_elsewhere() -> None:
 
 
 def test_signals_with_small_krylov_spaces() -> None:
-    """A star's hub reaches two dimensions: the polynomial has as many coefficients and fits what can be fitted."""
+    """The Krylov space of a star's hub has two dimensions, so the polynomial has two coefficients."""
     star = pb.Graph.from_edge_index([[0, 0, 0], [1, 2, 3]])
     x = torch.tensor([1.0, 0, 0, 0], dtype=torch.float64)
     f = pb.GraphFilter(K=8).fit(star, x, star @ x)
@@ -91,20 +91,20 @@ def test_signals_with_small_krylov_spaces() -> None:
     torch.testing.assert_close(f.transform(star, x), star @ x)
 
 
-def test_whole_numbers_are_not_rounded_back() -> None:
+def test_integer_signals_are_filtered_in_float64() -> None:
     graph = random_graph(10, 30)
     x = torch.rand(10, dtype=torch.float64)
     f = pb.GraphFilter(1).fit(graph, x, 0.5 * x)
     torch.testing.assert_close(f.transform(graph, torch.arange(10)), 0.5 * torch.arange(10, dtype=torch.float64))
 
 
-def test_bad_input_is_named() -> None:
+def test_invalid_input_is_rejected() -> None:
     graph, x = random_graph(10, 20), torch.rand(10)
     with pytest.raises(ValueError, match="not been fitted"):
         pb.GraphFilter().response(0.5)
     with pytest.raises(ValueError, match="zero everywhere"):
         pb.GraphFilter().fit(graph, torch.zeros(10), x)
-    with pytest.raises(ValueError, match="same for both"):
+    with pytest.raises(ValueError, match="same shape for both"):
         pb.GraphFilter().fit(graph, x, torch.rand(10, 2))
     with pytest.raises(ValueError, match="not finite"):
         pb.GraphFilter().fit(graph, x, torch.full((10,), torch.nan))

@@ -1,4 +1,4 @@
-"""Given responses against a dense eigendecomposition."""
+"""Frequency responses compared with a dense eigendecomposition."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_responses_to_machine_precision(name: str, graph: pb.Graph) -> None:
     torch.testing.assert_close(pb.apply_response(graph, x, name), expected, atol=tolerance, rtol=0)
 
 
-def test_unknown_and_rough_responses_are_refused() -> None:
+def test_unknown_and_non_smooth_responses_are_rejected() -> None:
     graph, x = random_graph(10, 20), torch.rand(10, 1)
     with pytest.raises(ValueError, match="low-pass"):
         pb.apply_response(graph, x, "hi-pass")
@@ -30,7 +30,7 @@ def test_unknown_and_rough_responses_are_refused() -> None:
         apply_smooth(graph, x, lambda lam: np.abs(lam - 1))
 
 
-def test_an_expansion_that_misses_the_response_on_its_grid_goes_on() -> None:
+def test_an_expansion_that_agrees_on_its_grid_only_is_refined() -> None:
     """T_64 is -1 at all 32 points of the first grid."""
     graph = random_graph(40, 90)
     mu, U = torch.linalg.eigh(dense(graph))
@@ -40,7 +40,7 @@ def test_an_expansion_that_misses_the_response_on_its_grid_goes_on() -> None:
     torch.testing.assert_close(apply_smooth(graph, x, lambda lam: response(1 - lam)), expected, atol=1e-10, rtol=0)
 
 
-def test_images_and_back(tmp_path) -> None:
+def test_images_are_converted_to_signals_and_back(tmp_path) -> None:
     from PIL import Image
 
     pixels = np.random.default_rng(0).integers(0, 256, (7, 9, 3), dtype=np.uint8)

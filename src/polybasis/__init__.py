@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from polybasis.classifier import NodeClassifier as NodeClassifier
     from polybasis.graph import Graph as Graph
     from polybasis.graph_filter import GraphFilter as GraphFilter
-    from polybasis.krylov.optimal import OptimalBasis as OptimalBasis
-    from polybasis.krylov.optimal import optimal_basis as optimal_basis
+    from polybasis.krylov.basis import OptimalBasis as OptimalBasis
+    from polybasis.krylov.filters import optimal_basis as optimal_basis
     from polybasis.responses import apply_response as apply_response
     from polybasis.store.basis_store import open_store as open_store
 
@@ -36,7 +36,8 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "graph": ["Graph"],
         "graph_filter": ["GraphFilter"],
         "krylov": [],
-        "krylov.optimal": ["OptimalBasis", "optimal_basis"],
+        "krylov.basis": ["OptimalBasis"],
+        "krylov.filters": ["optimal_basis"],
         "nn": [],
         "responses": ["apply_response"],
         "store": [],

@@ -1,4 +1,4 @@
-"""The symmetric adjacency matrix of an undirected graph from pairs of nodes, natively or with NumPy."""
+"""Builds the symmetric adjacency matrix of an undirected graph from node pairs, natively or with NumPy."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 
 _INT32_MAX = 2**31 - 1
-_PAIRS_A_THREAD = 2**20  # below this, threads cost more than they save
+_MIN_PAIRS_PER_THREAD = 2**20  # below this number, a thread costs more than it saves
 
 
 class Adjacency(NamedTuple):
-    """A symmetric matrix in compressed rows with ascending columns; ``weight`` is None where every nonzero is 1."""
+    """A symmetric matrix in CSR format with sorted columns; ``weight`` is None if every nonzero is 1."""
 
     indptr: Tensor
     indices: Tensor
@@ -32,21 +32,26 @@ class Adjacency(NamedTuple):
 def symmetric_adjacency(
     pairs: IntArray, weight: FloatArray | None, nodes: int, self_loops: SelfLoops, int32_nonzeros: int = _INT32_MAX
 ) -> Adjacency:
-    """Merges pairs given more than once, in either direction, and drops those of weight 0.
+    """Coalesces node pairs, in either direction, into a symmetric matrix without explicit zeros.
 
     Args:
-        pairs: nodes from 0 to ``nodes - 1``, (2, E).
-        weight: finite and non-negative, (E,), or None.
-        self_loops: as in :meth:`polybasis.Graph.from_edge_index`.
-        int32_nonzeros: the largest number of nonzeros whose indices are int32; beyond it they are int64.
+        pairs: The node pairs, (2, E), with indices below ``nodes``.
+        weight: The weights, (E,), finite and non-negative, or None.
+        nodes: The number of nodes.
+        self_loops: See :meth:`polybasis.Graph.from_edge_index`.
+        int32_nonzeros: The largest number of nonzeros with int32 indices; larger matrices have int64 indices.
 
     Raises:
-        ValueError: if a pair is given two different weights.
+        ValueError: If a pair has two different weights.
+
+    >>> import numpy as np
+    >>> symmetric_adjacency(np.array([[0, 1], [1, 2]]), None, 3, "drop").indices
+    tensor([1, 0, 2, 1], dtype=torch.int32)
     """
     module = native.compiled()
     if module is None or nodes > _INT32_MAX:
         return numpy_adjacency(pairs, weight, nodes, self_loops, int32_nonzeros)
-    threads = min(torch.get_num_threads(), 1 + pairs.shape[1] // _PAIRS_A_THREAD)
+    threads = min(torch.get_num_threads(), 1 + pairs.shape[1] // _MIN_PAIRS_PER_THREAD)
     return native_adjacency(module, pairs, weight, nodes, self_loops, int32_nonzeros, threads)
 
 
@@ -59,7 +64,7 @@ def native_adjacency(
     int32_nonzeros: int = _INT32_MAX,
     threads: int = 1,
 ) -> Adjacency:
-    """:func:`symmetric_adjacency` by counting sorts in C++; the result does not depend on the number of threads."""
+    """Implements :func:`symmetric_adjacency` by counting sorts in C++, with the same result for any thread count."""
     first, second = np.ascontiguousarray(pairs[0]), np.ascontiguousarray(pairs[1])
     if weight is None:
         upper = module.UpperTriangle(first, second, None, nodes, self_loops, threads)
@@ -78,7 +83,7 @@ def native_adjacency(
 def numpy_adjacency(
     pairs: IntArray, weight: FloatArray | None, nodes: int, self_loops: SelfLoops, int32_nonzeros: int = _INT32_MAX
 ) -> Adjacency:
-    """:func:`symmetric_adjacency` by sorting one key for each pair, where the native kernels are missing."""
+    """Implements :func:`symmetric_adjacency` by sorting one key per pair, for builds without native kernels."""
     low, high, weight = _merged(pairs, weight, nodes, drop_loops=self_loops == "drop")
     if self_loops == "add":
         missing = np.setdiff1d(np.arange(nodes), low[low == high])
@@ -97,7 +102,7 @@ def numpy_adjacency(
 def _merged(
     pairs: IntArray, weight: FloatArray | None, nodes: int, *, drop_loops: bool
 ) -> tuple[IntArray, IntArray, FloatArray | None]:
-    """Every pair once, its lower node first."""
+    """Returns every pair once, the smaller index first."""
     key = np.minimum(pairs[0], pairs[1])
     key *= nodes
     key += np.maximum(pairs[0], pairs[1])
@@ -130,12 +135,12 @@ def _conflicting_weights(pair: tuple[int, int], pairs: IntArray, weight: FloatAr
     place = int(np.flatnonzero(given[1:] != given[:-1])[0])
     return ValueError(
         f"edge_weight gives the pair {pair} two weights, {given[place]:g} and {given[place + 1]:g}; "
-        "an undirected edge has one: merge them first"
+        "expected one weight per undirected edge"
     )
 
 
 def _symmetric(low: IntArray, high: IntArray, weight: FloatArray | None, nodes: int) -> sp.csr_array:
-    """The symmetric matrix of merged pairs."""
+    """Returns the symmetric matrix of coalesced pairs."""
     value = np.ones(len(low), dtype=np.int8) if weight is None else weight
     off = low != high
     rows, columns = np.concatenate([low, high[off]]), np.concatenate([high, low[off]])

@@ -1,4 +1,4 @@
-"""Learning one polynomial filter from signals before and after it, in closed form."""
+"""A polynomial filter learned from input and output signals in closed form."""
 
 from __future__ import annotations
 
@@ -12,30 +12,33 @@ from torch import Tensor
 from polybasis.bases.favard import Favard
 from polybasis.graph import Graph
 from polybasis.krylov import OptimalBasis, optimal_basis, recurrence_filter
-from polybasis.krylov.signal import checked_degree
+from polybasis.recurrence import checked_degree
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
 class GraphFilter:
-    r"""A polynomial filter :math:`p(P)` of degree K, fitted to pairs of signals :math:`(x, y)`:
+    r"""A polynomial filter :math:`p(P)` of degree K, fitted to pairs of signals :math:`(x_j, y_j)`.
 
-    .. math:: \min_p \; \sum_j \frac{\|p(P) x_j - y_j\|^2}{\sum_i \|x_i\|^2}
-              + \rho \cdot \frac12 \int_{-1}^{1} p(\mu)^2 \, d\mu.
+    .. math:: \min_p \; \sum_j \frac{\|p(P)\, x_j - y_j\|^2}{\sum_i \|x_i\|^2}
+              + \rho \cdot \frac12 \int_{-1}^{1} p(\mu)^2 \, d\mu
 
-    In the optimal basis the Hessian of the first term is the identity: the answer for one pair is
-    :math:`c = V^\top y`, without a step of any optimiser. Several pairs share the basis that is optimal for all of them
-    together.
+    In the optimal basis the Hessian of the first term is the identity, so the solution for one pair is
+    :math:`c = V^\top y`; no iterative optimisation is needed. Several pairs use the basis that is optimal for all of
+    them together.
 
     Args:
-        K: degree of the polynomial.
-        ridge: the weight :math:`\rho`, which holds the response down where the signals say little.
+        K: The degree of the polynomial.
+        ridge: The weight :math:`\rho \ge 0` of the penalty on the response.
 
     Attributes:
-        basis_: the orthonormal polynomials, a :class:`polybasis.bases.Favard`.
-        coefficients_: of the filter in it.
-        mse_: mean squared error of the fit.
+        basis_: The orthonormal polynomials, a :class:`polybasis.bases.Favard`.
+        coefficients_: The coefficients of the filter in ``basis_``, at most K+1.
+        mse_: The mean squared error of the fit.
+
+    Raises:
+        ValueError: If K or ridge is negative.
 
     >>> import torch, polybasis as pb
     >>> g = pb.Graph.from_edge_index([[0, 1, 2, 3], [1, 2, 3, 4]])
@@ -48,29 +51,35 @@ class GraphFilter:
 
     def __init__(self, K: int = 10, ridge: float = 0.0) -> None:
         if not ridge >= 0:
-            raise ValueError(f"ridge is {ridge}; expected a number, 0 or more")
+            raise ValueError(f"ridge is {ridge}; expected a non-negative number")
         self.K, self.ridge = checked_degree(K), float(ridge)
         self.basis_: Favard | None = None
         self.coefficients_: Tensor | None = None
         self.mse_: float | None = None
 
     def fit(self, graph: Graph, x: Tensor, y: Tensor) -> GraphFilter:
-        """Finds the filter that takes x to y.
+        """Fits the filter to pairs of signals.
 
         Args:
-            graph: the graph, N nodes.
-            x, y: signals before and after, (N,) or (N, d): d pairs for one filter.
+            graph: The graph, N nodes.
+            x, y: The input and output signals, (N,), or (N, d) for d pairs.
+
+        Returns:
+            The filter itself.
+
+        Raises:
+            ValueError: If the signals are not finite, have different shapes, or if ``x`` is zero.
         """
         x, y = _columns(x, "x"), _columns(y, "y")
         if x.shape != y.shape:
-            raise ValueError(f"x has shape {tuple(x.shape)} and y {tuple(y.shape)}; expected the same for both")
+            raise ValueError(f"x has shape {tuple(x.shape)} and y {tuple(y.shape)}; expected the same shape for both")
         if not torch.isfinite(y).all():
-            raise ValueError("y has a number that is not finite: mend the signal")
+            raise ValueError("y is not finite; signals must be finite")
         own = optimal_basis(graph, x, self.K)
         if int(own.rank.max()) == 0:
-            raise ValueError("x is zero everywhere: there is nothing to learn a filter from")
+            raise ValueError("x is zero everywhere; expected a nonzero signal")
         basis = joint_basis(own)
-        inner = torch.einsum("knd,nd->kd", own.vectors, y)  # y in each signal's own basis
+        inner = torch.einsum("knd,nd->kd", own.vectors, y)  # y in the basis of each signal
         coordinates = basis.coordinates(own.gamma[: basis.K + 1], own.sqrt_beta[: basis.K + 1])
         coefficients = torch.einsum("jkd,jd->k", coordinates, inner[: basis.K + 1])
         if self.ridge > 0:
@@ -81,7 +90,18 @@ class GraphFilter:
         return self
 
     def transform(self, graph: Graph, x: Tensor) -> Tensor:
-        """Filters a signal, on this graph or another."""
+        """Filters a signal on the same graph or another one.
+
+        Args:
+            graph: The graph, N nodes.
+            x: The signal, (N,) or (N, d).
+
+        Returns:
+            A tensor with the shape and floating-point type of ``x``, or in float64 if ``x`` has integers.
+
+        Raises:
+            ValueError: If the filter is not fitted, or if the signal is not finite or has the wrong shape.
+        """
         basis, coefficients = self._fitted()
         signal = _columns(x, "x")
         channels = signal.shape[1]
@@ -90,25 +110,35 @@ class GraphFilter:
         return filtered.to(x.dtype if x.is_floating_point() else torch.float64).view(x.shape)
 
     def response(self, mu: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
-        r"""The frequency response :math:`p(\mu)` at eigenvalues :math:`\mu \in [-1, 1]` of P."""
+        r"""Returns the frequency response :math:`p(\mu)` at eigenvalues :math:`\mu \in [-1, 1]` of P.
+
+        Args:
+            mu: An array of any shape.
+
+        Returns:
+            An array of the same shape.
+        """
         basis, coefficients = self._fitted()
         points = torch.as_tensor(np.asarray(mu, dtype=np.float64))
         return torch.einsum("k...,k->...", basis.evaluate(points, basis.K), coefficients).numpy()
 
     def polynomial(self) -> ChebyshevSeries:
-        """The filter as a NumPy polynomial in mu; ``.convert(kind=numpy.polynomial.Polynomial)`` has its powers."""
+        """Returns the filter as a NumPy polynomial in mu.
+
+        ``.convert(kind=numpy.polynomial.Polynomial)`` converts it to powers of mu.
+        """
         basis, coefficients = self._fitted()
         return ChebyshevSeries((basis.to_chebyshev(basis.K) @ coefficients).numpy())
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draws the response over the spectrum."""
+        """Plots the response over the spectrum, into ``ax`` if it is given."""
         from polybasis.report.figures import plot_response
 
         return plot_response(self.response, ax)
 
     def _fitted(self) -> tuple[Favard, Tensor]:
         if self.basis_ is None or self.coefficients_ is None:
-            raise ValueError("this filter has not been fitted: call fit(graph, x, y) first")
+            raise ValueError("this filter has not been fitted; call fit(graph, x, y) first")
         return self.basis_, self.coefficients_
 
     def __repr__(self) -> str:
@@ -116,26 +146,38 @@ class GraphFilter:
 
 
 def joint_basis(own: OptimalBasis) -> Favard:
-    r"""The polynomials that are orthonormal to several signals together:
-    :math:`\sum_j \langle p_k(P) x_j, p_l(P) x_j \rangle = \delta_{kl}`.
+    r"""Returns the polynomials that are orthonormal with respect to several signals together.
 
-    The spectral density of all signals is the sum of theirs, and each one's Gauss quadrature has what polynomials up to
-    degree K can see of it: the Lanczos process on these few points gives the recurrence.
+    .. math:: \sum_j \langle p_k(P)\, x_j,\; p_l(P)\, x_j \rangle = \delta_{kl}
+
+    The joint spectral density is the sum of those of the signals, and the Gauss quadrature of each signal is exact for
+    the polynomials involved. The Lanczos process on the joint quadrature nodes therefore gives the recurrence.
+
+    Args:
+        own: The optimal bases of the signals.
+
+    Returns:
+        The basis, of a degree of at most ``own.K``.
+
+    >>> import torch, polybasis as pb
+    >>> g = pb.Graph.from_edge_index([[0, 1, 2, 3], [1, 2, 3, 4]])
+    >>> joint_basis(pb.optimal_basis(g, torch.rand(5, 3, dtype=torch.float64), K=2))
+    Favard(K=2)
     """
-    nodes, weights = (numbers.flatten() for numbers in own.weight_function())
-    seen = weights > 0
-    nodes, weights = nodes[seen], weights[seen]
-    most = min(len(own.gamma), len(nodes))
+    nodes, weights = (values.flatten() for values in own.weight_function())
+    positive = weights > 0
+    nodes, weights = nodes[positive], weights[positive]
+    size = min(len(own.gamma), len(nodes))
     mass = weights.sum().sqrt()
     vectors = [weights.sqrt() / mass]
     gamma, sqrt_beta = [(nodes * vectors[0] ** 2).sum()], [mass]
-    for _ in range(1, most):
+    for _ in range(1, size):
         residual = nodes * vectors[-1]
-        for _ in range(2):  # twice is enough
+        for _ in range(2):  # "twice is enough" (Kahan and Parlett)
             for vector in vectors:
                 residual = residual - (residual @ vector) * vector
         norm = torch.linalg.vector_norm(residual)
-        if float(norm) < 1e-10:  # the signals know no more polynomials than these
+        if float(norm) < 1e-10:  # the Krylov spaces of all signals end here
             break
         vectors.append(residual / norm)
         sqrt_beta.append(norm)
@@ -144,7 +186,7 @@ def joint_basis(own: OptimalBasis) -> Favard:
 
 
 def _gram_on_interval(basis: Favard) -> Tensor:
-    """Half the integrals of the products of the basis polynomials over [-1, 1]."""
+    """Returns half the integrals over [-1, 1] of the products of the basis polynomials."""
     points, weights = np.polynomial.legendre.leggauss(basis.K + 1)
     values = basis.evaluate(torch.from_numpy(points), basis.K)
     return values * torch.from_numpy(weights / 2) @ values.T
@@ -152,9 +194,9 @@ def _gram_on_interval(basis: Favard) -> Tensor:
 
 def _columns(x: Tensor, name: str) -> Tensor:
     if not isinstance(x, Tensor) or x.dim() not in (1, 2) or x.numel() == 0:
-        raise ValueError(f"{name} is {_said(x)}; expected a tensor of shape (N,) or (N, d)")
+        raise ValueError(f"{name} is {_describe(x)}; expected a tensor of shape (N,) or (N, d)")
     return x.double().unsqueeze(-1) if x.dim() == 1 else x.double()
 
 
-def _said(x: object) -> str:
+def _describe(x: object) -> str:
     return f"a tensor of shape {tuple(x.shape)}" if isinstance(x, Tensor) else f"a {type(x).__name__}"

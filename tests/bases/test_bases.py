@@ -54,7 +54,7 @@ def ids(basis: object) -> str:
 
 
 def jacobi_by_sum(k: int, a: float, b: float, mu: np.ndarray) -> np.ndarray:
-    """The explicit sum, which holds for exponents that SciPy does not take."""
+    """The explicit sum, which also holds for exponents that SciPy does not support."""
 
     def binom(n: float, r: int) -> float:
         return math.prod((n - i) / (i + 1) for i in range(r))
@@ -76,7 +76,7 @@ def jacobi_by_sum(k: int, a: float, b: float, mu: np.ndarray) -> np.ndarray:
     ],
     ids=lambda value: repr(value) if isinstance(value, PolynomialBasis) else "",
 )  # fmt: skip
-def test_values_are_scipys(basis: PolynomialBasis, oracle: object) -> None:
+def test_values_agree_with_scipy(basis: PolynomialBasis, oracle: object) -> None:
     values = basis.evaluate(MU, K)
     for k in range(K + 1):
         np.testing.assert_allclose(values[k], oracle(k, MU.numpy()), rtol=1e-10, atol=1e-10)  # type: ignore[operator]
@@ -123,7 +123,7 @@ def by_eigendecomposition(graph: pb.Graph, x: Tensor, basis: PolynomialBasis) ->
 def test_through_T_equals_the_eigendecomposition_and_the_recurrence(
     case: tuple[pb.Graph, Tensor], basis: PolynomialBasis
 ) -> None:
-    """p(P) x = |x| V p(T) e_0 for every polynomial of degree K at most, at any rank."""
+    """p(P) x = |x| V p(T) e_0 for every polynomial of degree at most K, at any rank."""
     graph, x = case
     optimal = pb.optimal_basis(graph, x, K)
     expected = by_eigendecomposition(graph, x, basis)
@@ -139,7 +139,7 @@ def test_through_T_equals_the_eigendecomposition_and_the_recurrence(
         torch.testing.assert_close(on_graph / scale, expected[k] / scale, rtol=0, atol=1e-10)
 
 
-def test_a_learnable_basis_with_channels_through_T() -> None:
+def test_coordinates_of_a_learnable_basis_with_channels() -> None:
     graph = random_graph(60, 200)
     x, basis = torch.randn(60, 4, dtype=torch.float64), favard(4)
     optimal = pb.optimal_basis(graph, x, K)
@@ -157,8 +157,8 @@ def test_a_learnable_basis_with_channels_through_T() -> None:
     torch.testing.assert_close(values[..., 2], Favard(basis.gamma[:, 2], basis.sqrt_beta[:, 2]).evaluate(MU, K))
 
 
-def test_the_optimal_basis_is_the_favard_recurrence_with_its_own_numbers() -> None:
-    """Accompanying polynomials: v_k = p_k(P) x with γ, √β of the optimal basis, p_0 = 1/|x|."""
+def test_the_optimal_basis_is_a_favard_basis() -> None:
+    """v_k = p_k(P) x, where the polynomials p_k have the γ and √β of the optimal basis and p_0 = 1/|x|."""
     graph = random_graph(60, 200)
     x = torch.randn(60, 3, dtype=torch.float64)
     optimal = pb.optimal_basis(graph, x, K)
@@ -178,8 +178,8 @@ def test_the_optimal_basis_is_the_favard_recurrence_with_its_own_numbers() -> No
 
 @pytest.mark.parametrize("channels", [None, 3])
 def test_favards_theorem(channels: int | None) -> None:
-    """Whatever γ and √β > 0, the polynomials are orthonormal to a weight function of mass β_0: integrate their products
-    by the Gauss quadrature of the Jacobi matrix."""
+    """For any γ and √β > 0 the polynomials are orthonormal with respect to a weight function of mass β_0. Their
+    products are integrated by the Gauss quadrature of the Jacobi matrix."""
     basis = favard(channels)
     nodes, weights = basis.weight_function()
     torch.testing.assert_close(weights.sum(0), basis.sqrt_beta[0] ** 2)
@@ -201,7 +201,7 @@ def test_favards_theorem(channels: int | None) -> None:
     ],
     ids=["Chebyshev", "Legendre", "Jacobi(0.5, -0.25)", "Jacobi(-0.5, 2)"],
 )
-def test_weight_functions_are_scipys(basis: Jacobi, oracle: object) -> None:
+def test_weight_functions_agree_with_scipy(basis: Jacobi, oracle: object) -> None:
     nodes, weights = basis.weight_function(6)
     expected_nodes, expected_weights = oracle(6)  # type: ignore[operator]
     np.testing.assert_allclose(nodes, np.sort(expected_nodes), atol=1e-12)
@@ -210,20 +210,20 @@ def test_weight_functions_are_scipys(basis: Jacobi, oracle: object) -> None:
 
 @pytest.mark.parametrize("basis", [Monomial(), Jacobi(-1.0, 0.5)], ids=ids)
 def test_no_weight_function(basis: Monomial) -> None:
-    with pytest.raises(ValueError, match="not orthogonal to a positive weight function"):
+    with pytest.raises(ValueError, match="not orthogonal with respect to a positive weight function"):
         basis.weight_function(4)
 
 
-def test_refused() -> None:
+def test_invalid_arguments_are_rejected() -> None:
     with pytest.raises(ValueError, match=r"use Bernstein\(3\)"):
         Bernstein(5).evaluate(MU, 3)
-    with pytest.raises(ValueError, match="asked for degree 9"):
+    with pytest.raises(ValueError, match="K is 9"):
         favard().evaluate(MU, 9)
     with pytest.raises(ValueError, match="not positive"):
         Favard(torch.zeros(2), torch.tensor([1.0, 0.0, 1.0]))
     with pytest.raises(ValueError, match=r"expected \(K, d\) and \(K\+1, d\)"):
         Favard(torch.zeros(5), torch.ones(3))
-    with pytest.raises(ValueError, match="there is no basis 'chebychev'"):
+    with pytest.raises(ValueError, match="basis is 'chebychev'"):
         named_basis("chebychev", 3)
     with pytest.raises(ValueError, match="finite"):
         Jacobi(float("nan"), 0)
@@ -232,7 +232,7 @@ def test_refused() -> None:
 
 
 @given(seed=st.integers(0, 999), K=st.integers(1, 12), spread=st.floats(0.1, 4))
-def test_canonical_moments_keep_the_weight_on_the_interval(seed: int, K: int, spread: float) -> None:
+def test_canonical_moments_keep_the_support_in_the_interval(seed: int, K: int, spread: float) -> None:
     generator = torch.Generator().manual_seed(seed)
     moments = torch.sigmoid(spread * torch.randn(2 * K, 3, generator=generator, dtype=torch.float64))
     nodes, weights = pb.bases.Favard.from_moments(moments).weight_function()
@@ -241,7 +241,7 @@ def test_canonical_moments_keep_the_weight_on_the_interval(seed: int, K: int, sp
 
 
 def test_canonical_moments_of_known_weights() -> None:
-    """The uniform weight has the moments 1/2 at odd places and k/(2k+1) at place 2k (Dette and Studden, 1997)."""
+    """The odd moments of the uniform weight are 1/2 and moment 2k is k/(2k+1) (Dette and Studden, 1997)."""
     K = 6
     moments = torch.tensor([0.5 if j % 2 else (j // 2) / (j + 1) for j in range(1, 2 * K + 1)], dtype=torch.float64)
     basis = pb.bases.Favard.from_moments(moments)

@@ -21,7 +21,7 @@ from oracles import Exact, Spectrum, exact_filter, exact_matrix, gradient_error,
 
 import polybasis as pb
 from polybasis import native
-from polybasis.krylov.kernels import Kernels, Lanczos
+from polybasis.krylov.kernels import Kernels
 from polybasis.krylov.native_kernels import NativeKernels
 from polybasis.krylov.reference_kernels import ReferenceKernels
 
@@ -64,7 +64,7 @@ def examine(case: Case, dtypes: Iterable[str] = tuple(DTYPES)) -> Iterator[Recor
             common["clear_rank"] = min(spectrum.touched(signal, gap=1e-8, share=16 * eps), case.K + 1)
             common["most_rank"] = min(spectrum.touched(signal, gap=1e-13, share=1e-14), case.K + 1)
         bar = [torch.from_numpy(numbers).to(dtype).unsqueeze(1) for numbers in (alpha, z_bar)]
-        runs = {"reference": Run(ReferenceKernels(graph), x, *bar)}
+        runs = {"reference": Run(ReferenceKernels(graph.matrix(dtype)), x, *bar)}
         if native.kernels() is not None:
             runs["native"] = Run(_native(graph, dtype), x, *bar)
         for kernels, run in runs.items():
@@ -81,7 +81,7 @@ class Run:
 
     def __init__(self, kernels: Kernels, x: torch.Tensor, alpha: torch.Tensor, z_bar: torch.Tensor) -> None:
         signal = x.unsqueeze(1).contiguous()
-        self.basis: Lanczos = kernels.optimal_basis(signal, kernels.peak(signal), len(alpha) - 1, last_gamma=True)
+        self.basis = kernels.optimal_basis(signal, kernels.peak(signal), len(alpha) - 1, last_gamma=True)
         self.z = kernels.combine(self.basis.vectors, alpha)
         self.x_bar, self.alpha_bar = kernels.optimal_adjoint(self.basis, alpha, z_bar)
         self.rank = int(self.basis.rank[0])

@@ -1,4 +1,4 @@
-"""The differentiable filters: gradients against autograd through the plain algorithm, and what they keep in memory."""
+"""The differentiable filters: gradients compared with autograd, stability, and memory kept for the backward pass."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from polybasis.krylov.reference_kernels import ReferenceKernels
 
 
 def pseudo_code(P: Tensor, x: Tensor, alpha: Tensor) -> Tensor:
-    """OptBasisFiltering as the paper's appendix writes it, on a dense matrix, for autograd to differentiate."""
+    """OptBasisFiltering as in the paper's appendix, on a dense matrix, for autograd to differentiate."""
     v = x / torch.linalg.vector_norm(x, dim=0)
     before = torch.zeros_like(v)
     z = alpha[0] * v
@@ -29,7 +29,7 @@ def pseudo_code(P: Tensor, x: Tensor, alpha: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_gradient_of_the_optimal_filter_is_autograds(seed: int) -> None:
+def test_gradient_of_the_optimal_filter_agrees_with_autograd(seed: int) -> None:
     graph = random_graph(40, 120, seed)
     x = torch.randn(40, 3, dtype=torch.float64, requires_grad=True)
     alpha = torch.randn(6, 3, dtype=torch.float64, requires_grad=True)
@@ -67,8 +67,8 @@ def dense_graph(kind: str) -> pb.Graph:
 @pytest.mark.parametrize("kind", ["8", "60", "100", "150", "bipartite"])
 @pytest.mark.parametrize("kernels", ["native", "reference"])
 def test_gradient_is_stable_on_dense_graphs(kernels: str, kind: str, K: int) -> None:
-    """The largest eigenvalue of a dense graph is 1, the others lie within ±2/sqrt(degree). It converges in a few steps,
-    and a three-term adjoint then magnifies rounding errors along its eigenvector by sqrt(degree) a step."""
+    """The largest eigenvalue of a dense graph is 1; the others lie within ±2/sqrt(degree). Its eigenvector converges in
+    a few steps, and a three-term adjoint then amplifies rounding errors along it by sqrt(degree) per step."""
     graph = dense_graph(kind)
     N = graph.num_nodes
     x = torch.randn(N, 3).double().requires_grad_()
@@ -77,14 +77,14 @@ def test_gradient_is_stable_on_dense_graphs(kernels: str, kind: str, K: int) -> 
     exact = torch.autograd.grad(orthogonalised(dense(graph), x, alpha), (x, alpha), z_bar)
     for dtype, most in ((torch.float32, 1e-3), (torch.float64, 1e-8)):
         signal, weights = x.detach().to(dtype), alpha.detach().to(dtype)
-        use = kernels_for(graph, signal) if kernels == "native" else ReferenceKernels(graph)
+        use = kernels_for(graph, signal) if kernels == "native" else ReferenceKernels(graph.matrix(dtype))
         basis = use.optimal_basis(signal, use.peak(signal), K, last_gamma=False)
         for got, expected in zip(use.optimal_adjoint(basis, weights, z_bar.to(dtype)), exact, strict=True):
             assert (got - expected).abs().max() <= most * expected.abs().max()
 
 
-def test_training_in_float32_is_training_in_float64() -> None:
-    """The loss after sixty steps agrees."""
+def test_training_in_float32_agrees_with_float64() -> None:
+    """The losses after sixty steps agree."""
     graph = dense_graph("100")
     target = torch.randn(graph.num_nodes, 8, dtype=torch.float64)
     losses = []
@@ -107,7 +107,7 @@ def test_training_in_float32_is_training_in_float64() -> None:
     [(torch.float64, 30, 1e-12, 40), (torch.float64, 60, 1e-6, 80), (torch.float32, 100, 1e-4, 120)],
 )
 def test_gradient_is_finite_after_many_small_residuals(dtype: torch.dtype, nodes: int, weight: float, K: int) -> None:
-    """A path with heavy self-loops: every residual is as small as an edge's weight, and the basis ends before K."""
+    """A path with heavy self-loops: every residual is as small as an edge weight, and the basis ends before K."""
     loops, path = np.stack([np.arange(nodes)] * 2), np.stack([np.arange(nodes - 1), np.arange(1, nodes)])
     weights = np.concatenate([np.linspace(1, 2, nodes), np.full(nodes - 1, weight)])
     graph = pb.Graph.from_edge_index(np.concatenate([loops, path], 1), nodes, weights, self_loops="keep")
@@ -152,10 +152,10 @@ def test_gradient_is_finite_at_any_rank(case: tuple[pb.Graph, Tensor]) -> None:
     assert torch.equal(x.grad[:, zero], torch.zeros_like(x.grad[:, zero]))
 
 
-def test_reference_is_differentiated_alike() -> None:
-    """Another device would take this path: the same autograd function on the torch kernels."""
+def test_gradient_of_the_reference_kernels_agrees_with_autograd() -> None:
+    """Other devices use these kernels."""
     graph = random_graph(30, 70)
-    kernels = ReferenceKernels(graph)
+    kernels = ReferenceKernels(graph.matrix(torch.float64))
     x = torch.randn(30, 2, dtype=torch.float64, requires_grad=True)
     alpha = torch.randn(4, 2, dtype=torch.float64, requires_grad=True)
     z = pseudo_code(dense(graph), x, alpha)
@@ -169,8 +169,8 @@ def test_reference_is_differentiated_alike() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("width", [64, 65, 100, 200])
-def test_wide_signals_are_their_channels_side_by_side(width: int, dtype: torch.dtype) -> None:
-    """Channels never mix: values, gradients and bases of a wide signal are those of its halves."""
+def test_channels_of_wide_signals_are_independent(width: int, dtype: torch.dtype) -> None:
+    """Values, gradients and bases of a wide signal are those of its halves."""
     graph, K = random_graph(300, 1500), 4
     x = torch.randn(300, width, dtype=dtype, requires_grad=True)
     alpha = torch.randn(K + 1, width, dtype=dtype, requires_grad=True)
@@ -192,8 +192,8 @@ def test_wide_signals_are_their_channels_side_by_side(width: int, dtype: torch.d
 
 
 @pytest.mark.parametrize("K", [3, 10])
-def test_only_the_basis_is_kept_for_the_gradient(K: int) -> None:
-    """Memory of a training step: what autograd saves is (K+1) N d numbers and nothing of an edge's size."""
+def test_only_the_basis_is_saved_for_the_backward_pass(K: int) -> None:
+    """Autograd saves (K+1) N d numbers, and nothing of the size of the edges."""
     graph = random_graph(500, 20_000)
     x = torch.randn(500, 8, requires_grad=True)
     alpha = torch.ones(K + 1, 8, requires_grad=True)
@@ -223,22 +223,22 @@ def test_a_filter_without_gradients_does_not_keep_its_vectors(monkeypatch: pytes
     assert kept == [True, False]
 
 
-def test_a_recurrence_that_starts_from_nothing_is_refused() -> None:
+def test_a_recurrence_with_zero_s_is_rejected() -> None:
     graph, one = random_graph(10, 20), torch.ones(1, 2)
     with pytest.raises(ValueError, match="s has an entry that is 0"):
         pb.krylov.recurrence_filter(graph, torch.rand(10, 2), torch.ones(2, 2), torch.tensor([1.0, 0.0]), one, one, one)
 
 
-def test_a_recurrence_that_overflows_is_refused() -> None:
+def test_a_recurrence_that_overflows_is_rejected() -> None:
     layer = pb.nn.FavardConv(2, K=30)
     with torch.no_grad():
         layer.sqrt_beta.fill_(0.01)
         layer.alpha.fill_(1)
-    with pytest.raises(OverflowError, match="degree 30 grows beyond"):
+    with pytest.raises(OverflowError, match="degree 30 exceeds the range"):
         layer(torch.rand(30, 2), random_graph(30, 90))
 
 
-def test_coefficients_that_are_not_finite_are_refused() -> None:
+def test_coefficients_that_are_not_finite_are_rejected() -> None:
     graph, x = random_graph(30, 90), torch.rand(30, 2)
     alpha = torch.ones(4, 2)
     alpha[2, 1] = torch.nan
@@ -255,7 +255,7 @@ def test_gradient_of_tiny_and_huge_signals_is_finite(scale: float) -> None:
     assert torch.isfinite(x.grad).all()
 
 
-def test_same_bits_twice() -> None:
+def test_results_are_reproducible_to_the_bit() -> None:
     graph = random_graph(3000, 30_000)
     x = torch.rand(3000, 64)
     conv = pb.nn.OptBasisConv(64, K=10)

@@ -1,4 +1,4 @@
-"""The native kernels against the reference in torch, on every instruction set here, and against careless callers."""
+"""The native kernels against the torch reference on every available instruction set, and their argument checks."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 import polybasis as pb
 from polybasis import native
-from polybasis.krylov.kernels import Coefficients
 from polybasis.krylov.native_kernels import NativeKernels
 from polybasis.krylov.reference_kernels import ReferenceKernels
+from polybasis.recurrence import Recurrence
 
 module: Any = native.kernels()
 if module is None:
@@ -45,7 +45,7 @@ def isa(request: pytest.FixtureRequest) -> str:
 
 
 def alike_graph(nodes: int, groups: int) -> pb.Graph:
-    """Nodes of a group have nearly the same neighbours, each but a few of 40."""
+    """Every node has most of the 40 common neighbours of its group."""
     random = torch.Generator().manual_seed(5)
     common = torch.randint(nodes, (groups, 40), generator=random)
     chosen = common[torch.arange(nodes) % groups]
@@ -56,7 +56,7 @@ def alike_graph(nodes: int, groups: int) -> pb.Graph:
 
 @pytest.fixture(params=["plain", "twins", "alike"])
 def graph(request: pytest.FixtureRequest) -> pb.Graph:
-    """On 900 nodes; of the twins, six at a time have the same neighbours, of those alike, ninety nearly the same."""
+    """900 nodes: random, in groups of 6 with the same neighbours, or in groups of 90 with nearly the same ones."""
     if request.param == "alike":
         return alike_graph(900, 10)
     return random_graph(900, 6000) if request.param == "plain" else with_copies(random_graph(150, 600), 6)
@@ -64,7 +64,7 @@ def graph(request: pytest.FixtureRequest) -> pb.Graph:
 
 def both(graph: pb.Graph, dtype: torch.dtype, isa: str) -> tuple[NativeKernels, ReferenceKernels]:
     operator = native.operator(graph.indptr, graph.indices, graph.values(dtype), isa)
-    return NativeKernels(operator), ReferenceKernels(graph)
+    return NativeKernels(operator), ReferenceKernels(graph.matrix(dtype))
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -76,7 +76,7 @@ def test_optimal_basis_and_its_gradient(graph: pb.Graph, width: int, dtype: torc
     ours = fast.optimal_basis(x, fast.peak(x), K, last_gamma=True)
     theirs = reference.optimal_basis(x, reference.peak(x), K, last_gamma=True)
     assert torch.equal(ours.rank, theirs.rank)
-    close(fast.in_order(ours.vectors), theirs.vectors, dtype)
+    close(fast.standard_layout(ours.vectors), theirs.vectors, dtype)
     for got, expected in zip(ours[1:3], theirs[1:3], strict=True):
         close(got, expected, dtype)
     close(fast.combine(ours.vectors, alpha), reference.combine(theirs.vectors, alpha), dtype)
@@ -88,12 +88,12 @@ def test_optimal_basis_and_its_gradient(graph: pb.Graph, width: int, dtype: torc
 
 @pytest.mark.skipif("avx512" not in ISAS, reason="this processor has no AVX-512 to compare AVX2 with")
 @pytest.mark.parametrize("width", WIDTHS)
-def test_registers_of_either_size_give_the_same_bits(graph: pb.Graph, width: int, dtype: torch.dtype) -> None:
-    """What was made with one comes out again with the other, digit for digit."""
+def test_instruction_sets_are_bit_identical(graph: pb.Graph, width: int, dtype: torch.dtype) -> None:
+    """Results do not depend on the width of the vector registers."""
     K = 5
     x, z_bar = torch.relu(torch.randn(900, width, dtype=dtype)), torch.randn(900, width, dtype=dtype)
     alpha = torch.randn(K + 1, width, dtype=dtype)
-    numbers = Coefficients(torch.rand(width, dtype=dtype) + 0.5, *torch.randn(3, K, width, dtype=dtype).unbind())
+    numbers = Recurrence(torch.rand(width, dtype=dtype) + 0.5, *torch.randn(3, K, width, dtype=dtype).unbind())
 
     def made(isa: str) -> list[torch.Tensor]:
         kernels, _ = both(graph, dtype, isa)
@@ -114,13 +114,13 @@ def test_recurrence_and_its_gradient(graph: pb.Graph, width: int, dtype: torch.d
     fast, reference = both(graph, dtype, isa)
     x, z_bar = torch.randn(900, width, dtype=dtype), torch.randn(900, width, dtype=dtype)
     alpha = torch.randn(K + 1, width, dtype=dtype)
-    numbers = Coefficients(torch.rand(width, dtype=dtype) + 0.5, *torch.randn(3, K, width, dtype=dtype).unbind())
+    numbers = Recurrence(torch.rand(width, dtype=dtype) + 0.5, *torch.randn(3, K, width, dtype=dtype).unbind())
     z, h = fast.recurrence(x, alpha, numbers, keep=True)
     expected_z, expected_h = reference.recurrence(x, alpha, numbers, keep=True)
     assert h is not None
     assert expected_h is not None
     close(z, expected_z, dtype)
-    close(fast.in_order(h), expected_h, dtype)
+    close(fast.standard_layout(h), expected_h, dtype)
     rolling, nothing = fast.recurrence(x, alpha, numbers, keep=False)
     assert nothing is None
     assert torch.equal(rolling, z)
@@ -145,28 +145,28 @@ def test_recurrence_and_its_gradient(graph: pb.Graph, width: int, dtype: torch.d
 def test_random_sizes(
     nodes: int, edges: int, copies: int, width: int, K: int, double: bool, wide: bool, seed: int
 ) -> None:
-    """Every kernel, both index types, whatever the sizes: finite numbers that agree with the reference."""
+    """Every kernel and index type is finite and agrees with the reference for any sizes."""
     dtype = torch.float64 if double else torch.float32
     graph = with_copies(random_graph(nodes, edges, seed), copies)
     nodes = graph.num_nodes
     index = torch.int64 if wide else torch.int32
     operator = native.operator(graph.indptr.to(index), graph.indices.to(index), graph.values(dtype))
-    fast, reference = NativeKernels(operator), ReferenceKernels(graph)
+    fast, reference = NativeKernels(operator), ReferenceKernels(graph.matrix(dtype))
     x = torch.randn(nodes, width, dtype=dtype)
     close(fast.peak(x), reference.peak(x), torch.float64)
     basis = fast.optimal_basis(x, fast.peak(x), K, last_gamma=bool(seed % 2))
     alpha = torch.randn(K + 1, width, dtype=dtype)
     z = fast.combine(basis.vectors, alpha)
-    close(z, reference.combine(fast.in_order(basis.vectors), alpha), dtype)
+    close(z, reference.combine(fast.standard_layout(basis.vectors), alpha), dtype)
     for bar in fast.optimal_adjoint(basis, alpha, z):
         assert torch.isfinite(bar).all()
-    numbers = Coefficients(torch.ones(width, dtype=dtype), *torch.rand(3, K, width, dtype=dtype).unbind())
+    numbers = Recurrence(torch.ones(width, dtype=dtype), *torch.rand(3, K, width, dtype=dtype).unbind())
     z, h = fast.recurrence(x, alpha, numbers, keep=True)
     assert h is not None
     close(z, reference.recurrence(x, alpha, numbers, keep=False)[0], dtype)
     close(
         fast.recurrence_adjoint(h, alpha, numbers, z)[0],
-        reference.recurrence_adjoint(fast.in_order(h), alpha, numbers, z)[0],
+        reference.recurrence_adjoint(fast.standard_layout(h), alpha, numbers, z)[0],
         dtype,
     )
 
@@ -200,7 +200,7 @@ def test_repeats_are_found_where_they_save_work(dtype: torch.dtype, threads: int
 
 
 def around_a_hub(leaves: int) -> pb.Graph:
-    """Node 0 has forty common neighbours and many leaves of its own; later nodes have nearly all of the forty."""
+    """Node 0 has 40 neighbours and many leaves; the last 300 nodes have nearly all of the 40 neighbours."""
     random = torch.Generator().manual_seed(7)
     common = torch.arange(1, 41)
     later = torch.arange(41 + leaves, 41 + leaves + 300)
@@ -222,7 +222,7 @@ def test_rows_are_not_linked_at_the_cost_of_their_digits(leaves: int, dtype: tor
     assert ((later - expected).abs() / expected).max() < 32 * torch.finfo(dtype).eps  # row by row, all terms positive
 
 
-def test_an_operator_takes_what_is_not_finite() -> None:
+def test_an_operator_accepts_values_that_are_not_finite() -> None:
     graph = alike_graph(300, 5)
     values = graph.values(torch.float32)
     values[:2] = torch.nan
@@ -265,7 +265,7 @@ def test_an_operator_checks_its_arrays() -> None:
             make(*arguments)
 
 
-def test_kernels_refuse_arrays_of_other_shapes() -> None:
+def test_kernels_reject_arrays_of_wrong_shapes() -> None:
     graph = random_graph(10, 20)
     operator: Any = graph.operator(torch.float64, torch.device("cpu"))
     signal = torch.zeros(10, 3, dtype=torch.float64)
@@ -284,7 +284,7 @@ def test_kernels_refuse_arrays_of_other_shapes() -> None:
         operator.product(signal.T, signal, 1)
 
 
-def test_without_the_kernels_torch_serves_and_says_so_once() -> None:
+def test_torch_replaces_missing_kernels_with_one_warning() -> None:
     script = """
         import sys, warnings
         sys.modules["polybasis._native"] = None

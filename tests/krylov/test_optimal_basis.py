@@ -1,4 +1,4 @@
-"""The optimal basis, property by property. Each test names what it follows from."""
+"""Properties of the optimal basis, each with its source."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ K = 6
 
 
 def defect(basis: pb.OptimalBasis) -> float:
-    """max |VᵀV - I|, with I ended at each channel's rank."""
+    """max |VᵀV - I|, where I is truncated at the rank of each channel."""
     V = basis.vectors.double()
     gram = torch.einsum("jnd,knd->djk", V, V)
     steps = torch.arange(len(V))
@@ -27,8 +27,8 @@ def defect(basis: pb.OptimalBasis) -> float:
 
 
 def tridiagonal(basis: pb.OptimalBasis, channel: int) -> Tensor:
-    beside = basis.sqrt_beta[1:, channel]
-    return basis.gamma[:, channel].diag() + beside.diag(1) + beside.diag(-1)
+    off_diagonal = basis.sqrt_beta[1:, channel]
+    return basis.gamma[:, channel].diag() + off_diagonal.diag(1) + off_diagonal.diag(-1)
 
 
 @given(graphs_with_signals())
@@ -69,7 +69,7 @@ def test_three_terms_are_enough(case: tuple[pb.Graph, Tensor]) -> None:
 
 
 @given(graphs_with_signals())
-def test_length_of_the_residual_is_the_projection_on_the_vector_before(case: tuple[pb.Graph, Tensor]) -> None:
+def test_the_norm_of_the_residual_is_the_projection_onto_the_previous_vector(case: tuple[pb.Graph, Tensor]) -> None:
     """The paper's lemma: ‖v⊥_k‖ = <P v_k, v_{k-1}>."""
     graph, x = case
     basis = pb.optimal_basis(graph, x, K)
@@ -80,7 +80,7 @@ def test_length_of_the_residual_is_the_projection_on_the_vector_before(case: tup
 
 @given(graphs_with_signals())
 def test_hessian_of_the_squared_loss_is_the_identity(case: tuple[pb.Graph, Tensor]) -> None:
-    """The paper's definition of optimal: ½‖Σ α_k v_k - y‖² has the identity for its Hessian in α."""
+    """The paper's definition of optimal: the Hessian of ½‖Σ α_k v_k - y‖² with respect to α is the identity."""
     graph, x = case
     basis = pb.optimal_basis(graph, x, K)
     target = torch.ones_like(x[:, 0])
@@ -96,8 +96,8 @@ def test_hessian_of_the_squared_loss_is_the_identity(case: tuple[pb.Graph, Tenso
 
 @pytest.mark.parametrize("seed", range(8))
 def test_equals_gram_schmidt_on_polynomials_with_the_signals_weight_function(seed: int) -> None:
-    """Wang and Zhang's "unreachable" algorithm, reached by a dense eigendecomposition: polynomials orthonormal to the
-    weight function f(μ_i) = (Uᵀx)_i², by Gram-Schmidt on their values at the eigenvalues."""
+    """Wang and Zhang's "unreachable" algorithm, reached by a dense eigendecomposition: polynomials orthonormal with
+    respect to the weight function f(μ_i) = (Uᵀx)_i², by Gram-Schmidt on their values at the eigenvalues."""
     graph = random_graph(12, 25, seed)
     x = torch.randn(12, 1, dtype=torch.float64)
     eigenvalues, U = torch.linalg.eigh(dense(graph))
@@ -153,7 +153,7 @@ def disconnected(n: int) -> pb.Graph:
 
 
 def by_count(graph: pb.Graph, x: Tensor) -> int:
-    """The rank in exact arithmetic: the number of distinct eigenvalues whose eigenspace the signal touches."""
+    """The rank in exact arithmetic: the number of eigenspaces onto which the signal has a nonzero projection."""
     eigenvalues, U = torch.linalg.eigh(dense(graph))
     energy = (U.T @ x.double()) ** 2
     distinct = 0
@@ -171,7 +171,7 @@ FAMILIES = [star, path, complete, bipartite, disconnected]
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.__name__)
 @pytest.mark.parametrize("n", [3, 5, 40])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_rank_is_the_number_of_eigenvalues_the_signal_touches(family: type, n: int, dtype: torch.dtype) -> None:
+def test_rank_is_the_number_of_eigenspaces_of_the_signal(family: type, n: int, dtype: torch.dtype) -> None:
     graph = family(n)
     N, degree = graph.num_nodes, 8
     top = torch.linalg.eigh(dense(graph))[1][:, -1]
@@ -183,7 +183,7 @@ def test_rank_is_the_number_of_eigenvalues_the_signal_touches(family: type, n: i
     basis = pb.optimal_basis(graph, x, degree)
     expected = [min(by_count(graph, x[:, c].detach()), degree + 1) for c in range(4)] + [0]
     if dtype == torch.float32:
-        expected[3] = 1  # an eigenvector that was rounded is one as far as float32 can tell
+        expected[3] = 1  # float32 cannot distinguish a rounded eigenvector from an exact one
     assert basis.rank.tolist() == expected
     assert defect(basis) <= (1e-5 if dtype == torch.float32 else 1e-12)
 
@@ -206,7 +206,7 @@ def test_degree_beyond_the_number_of_nodes(nodes: int, dtype: torch.dtype) -> No
 @pytest.mark.parametrize("n", [100, 3000, 100_000])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_large_stars_end_at_three(n: int, dtype: torch.dtype) -> None:
-    """The eigenvalues of a star are 1, 0, -1, however long the hub's sum."""
+    """The eigenvalues of a star are 1, 0 and -1, however many terms the sum at the hub has."""
     basis = pb.optimal_basis(star(n), torch.rand(n, 6, dtype=dtype), 6)
     assert basis.rank.tolist() == [3] * 6
     assert defect(basis) <= (1e-5 if dtype == torch.float32 else 1e-12)
@@ -215,12 +215,12 @@ def test_large_stars_end_at_three(n: int, dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("q", [4, 6, 10])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_hypercubes_end_at_their_number_of_eigenvalues(q: int, dtype: torch.dtype) -> None:
-    """A hypercube of dimension q has q + 1 eigenvalues; with smooth signals the residuals fade out on the way."""
+    """A hypercube of dimension q has q + 1 eigenvalues; for smooth signals the residuals decay gradually."""
     nodes = np.arange(2**q)
     pairs = np.concatenate([np.stack([nodes, nodes ^ (1 << bit)]) for bit in range(q)], axis=1)
     i = torch.arange(2**q, dtype=torch.float64)
     signals = [torch.randn(2**q, dtype=torch.float64), torch.exp(-i / 10), i / 2**q]
-    if dtype == torch.float64:  # fades so slowly that float32 cannot tell its last residuals from noise
+    if dtype == torch.float64:  # decays so slowly that the last residuals are noise in float32
         signals.append(torch.sin(2 * torch.pi * 3 * i / 2**q))
     basis = pb.optimal_basis(pb.Graph.from_edge_index(pairs), torch.stack(signals, 1).to(dtype), 30)
     assert basis.rank.max() <= q + 1
@@ -239,7 +239,7 @@ def test_heavy_self_loops_do_not_change_the_rank() -> None:
 
 
 def identity_error(graph: pb.Graph, x: Tensor, K: int) -> float:
-    """How far V T_k(T) e_0 ‖x‖ is from T_k(P) x over all k <= K, relative to ‖x‖."""
+    """The largest error of ‖x‖ V T_k(T) e_0 as T_k(P) x over all k <= K, relative to ‖x‖."""
     basis = pb.optimal_basis(graph, x, K)
     through_T = torch.einsum("jnd,jkd->knd", basis.vectors.double(), basis.coordinates(pb.bases.Chebyshev()))
     mu, U = torch.linalg.eigh(dense(graph))
@@ -260,7 +260,7 @@ def test_a_weak_bridge_does_not_end_a_basis(bridge: float) -> None:
 
 
 def test_identity_holds_on_a_tree_in_float32() -> None:
-    """The residuals of a tree of twenty nodes fade far below 1e-3 before they end."""
+    """The residuals of a tree of twenty nodes decay far below 1e-3 before the basis ends."""
     errors = []
     for seed in range(20):
         rng = np.random.default_rng(seed)
@@ -302,7 +302,7 @@ def test_native_and_reference_kernels_share_the_rule(dtype: torch.dtype) -> None
 @pytest.mark.parametrize("step", [2, 3, 7, 11])
 @pytest.mark.parametrize("n", [50, 80, 1000, 5000])
 def test_orthonormal_for_striped_signals(n: int, step: int) -> None:
-    """Regular signals, whose rounding errors do not average out, on regular graphs above all."""
+    """The rounding errors of regular signals do not average out, in particular on regular graphs."""
     x = (torch.arange(n) % step == 0).float()
     ramp = torch.arange(n) / n
     steps = (torch.arange(n) > n // 2).float() + 1
@@ -314,12 +314,12 @@ def test_orthonormal_for_striped_signals(n: int, step: int) -> None:
 
 
 @pytest.mark.parametrize(("dtype", "most"), [(torch.float32, 1e-5), (torch.float64, 1e-12)])
-def test_orthonormal_where_much_has_to_be_orthogonalised_again(dtype: torch.dtype, most: float) -> None:
-    """At a high degree the largest eigenvalues are found early, and what has been found comes back by rounding."""
+def test_orthonormal_where_many_vectors_need_reorthogonalisation(dtype: torch.dtype, most: float) -> None:
+    """At a high degree the extreme eigenvectors converge early, and rounding errors reintroduce them."""
     graph = random_graph(2000, 6000)
     x = torch.rand(2000, 70, dtype=dtype)
     degree = (dense(graph) != 0).sum(1)
-    x[:, 3], x[:, 40] = degree.clamp(min=1).sqrt(), 0  # an eigenvector, and nothing at all
+    x[:, 3], x[:, 40] = degree.clamp(min=1).sqrt(), 0  # an eigenvector and a zero signal
     basis = pb.optimal_basis(graph, x, 100)
     assert defect(basis) <= most
     assert basis.rank.min() == 0
@@ -341,7 +341,7 @@ def test_basis_does_not_depend_on_the_signals_scale(scale: float) -> None:
 
 
 @pytest.mark.parametrize("scale", [1e-45, 1e-40, 1e-36, 1e38])
-def test_float32_at_the_ends_of_its_range(scale: float) -> None:
+def test_float32_near_the_limits_of_its_range(scale: float) -> None:
     graph = random_graph(200, 800)
     basis = pb.optimal_basis(graph, torch.rand(200, 3) * scale, 5)
     assert torch.isfinite(basis.vectors).all()
@@ -350,7 +350,7 @@ def test_float32_at_the_ends_of_its_range(scale: float) -> None:
 
 @pytest.mark.parametrize("value", [torch.nan, torch.inf, -torch.inf])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_a_signal_that_is_not_finite_is_refused_with_its_place(value: float, dtype: torch.dtype) -> None:
+def test_a_signal_that_is_not_finite_is_rejected_with_the_position(value: float, dtype: torch.dtype) -> None:
     graph = random_graph(30, 60)
     x = torch.rand(30, 7, dtype=dtype)
     x[11, 5] = value
@@ -363,7 +363,7 @@ def test_a_signal_that_is_not_finite_is_refused_with_its_place(value: float, dty
             use()
 
 
-def test_bad_arguments_are_refused() -> None:
+def test_invalid_arguments_are_rejected() -> None:
     graph, x = random_graph(6, 9), torch.rand(6, 2)
     with pytest.raises(ValueError, match="K is -1"):
         pb.optimal_basis(graph, x, -1)
@@ -377,8 +377,8 @@ def test_bad_arguments_are_refused() -> None:
         pb.krylov.optimal_filter(graph, x, torch.ones(4, 3))
 
 
-def test_same_bits_for_any_number_of_threads_and_any_neighbours() -> None:
-    """Blocks do not depend on threads, and a channel not on what stands beside it in another panel."""
+def test_results_do_not_depend_on_threads_or_other_channels() -> None:
+    """The blocks of a sum do not depend on the number of threads, nor a channel on those in other panels."""
     graph = random_graph(20_000, 100_000)
     x = torch.rand(20_000, 64)
     threads = torch.get_num_threads()

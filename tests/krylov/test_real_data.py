@@ -1,4 +1,4 @@
-"""Orthonormality on the data sets of the paper, with signals like those that training makes."""
+"""Orthonormality on the data sets of the paper, with signals like those in training."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_orthonormal_at_degree_20(name: str, data_root: Path, tmp_path: Path) ->
     folder, load = SETS[name]
     if not (data_root / folder).is_dir():
         pytest.skip(f"{folder} is not in the data folder")
-    shutil.copytree(data_root / folder, tmp_path / folder)  # PyG writes beside the raw files
+    shutil.copytree(data_root / folder, tmp_path / folder)  # PyG writes next to the raw files
     data = load(tmp_path)[0]
     graph = pb.Graph.from_pyg(data)
     x = torch.relu(torch.nn.Linear(data.num_features, 64)(data.x)).detach()

@@ -1,4 +1,4 @@
-"""Kernels on renumbered nodes give what the kernels on the graph as it is give, and are used where they are faster."""
+"""Kernels on reordered nodes agree with those on the original order, and are used where they are faster."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from conftest import random_graph, with_copies
 
 import polybasis as pb
 from polybasis import native
-from polybasis.krylov.kernels import Coefficients, kernels_for
-from polybasis.krylov.native_kernels import NativeKernels
+from polybasis.krylov import kernels as kernels_module
+from polybasis.krylov.kernels import kernels_for
+from polybasis.krylov.native_kernels import MIN_POOLED_BYTES, NativeKernels
 from polybasis.krylov.reordered_kernels import ReorderedKernels, Reordering
-from polybasis.krylov.workspace import SMALLEST
+from polybasis.recurrence import Recurrence
 
 if native.kernels() is None:
     pytest.skip("polybasis was built without its native kernels", allow_module_level=True)
@@ -36,7 +37,7 @@ def close(got: torch.Tensor, expected: torch.Tensor) -> None:
 
 
 def lattice(side: int, *, shuffled: bool, edges_kept: float = 1.0) -> pb.Graph:
-    """A square grid with diagonals, its nodes numbered row by row or at random."""
+    """A square grid with diagonals, with nodes in row-major or random order."""
     rng = np.random.default_rng(3)
     number = np.arange(side * side)
     if shuffled:
@@ -53,7 +54,7 @@ def lattice(side: int, *, shuffled: bool, edges_kept: float = 1.0) -> pb.Graph:
 
 
 def communities(count: int, size: int, degree: int) -> pb.Graph:
-    """Nine of ten edges join nodes of one community; nodes are numbered at random."""
+    """Nine of ten edges are within a community; the nodes are in random order."""
     rng = np.random.default_rng(4)
     nodes = count * size
     edges = nodes * degree // 2
@@ -73,7 +74,7 @@ def saved(graph: pb.Graph) -> tuple[float, torch.Tensor]:
 
 
 def in_random_order(graph: pb.Graph, dtype: torch.dtype) -> tuple[ReorderedKernels, NativeKernels]:
-    """Kernels on nodes numbered at random, and those on the nodes as they are."""
+    """Kernels on randomly ordered nodes and on the original order."""
     operator = graph.operator(dtype, CPU)
     order = torch.randperm(graph.num_nodes).to(graph.indices.dtype)
     return Reordering(operator, graph.indptr, graph.indices, dtype).kernels_in(order), NativeKernels(operator)
@@ -89,7 +90,7 @@ def test_optimal_basis_and_its_gradient(width: int, dtype: torch.dtype) -> None:
     assert torch.equal(peak, theirs.peak(x))
     got, expected = (kernels.optimal_basis(x, peak, K, last_gamma=True) for kernels in (ours, theirs))
     assert torch.equal(got.rank, expected.rank)
-    close(ours.in_order(got.vectors), theirs.in_order(expected.vectors))
+    close(ours.standard_layout(got.vectors), theirs.standard_layout(expected.vectors))
     for number, other in zip(got[1:3], expected[1:3], strict=True):
         close(number.to(dtype), other.to(dtype))
     close(ours.combine(got.vectors, alpha), theirs.combine(expected.vectors, alpha))
@@ -106,14 +107,14 @@ def test_recurrence_and_its_gradient(width: int, keep: bool, dtype: torch.dtype)
     ours, theirs = in_random_order(graph, dtype)
     x, z_bar = torch.randn(900, width, dtype=dtype), torch.randn(900, width, dtype=dtype)
     alpha = torch.randn(K + 1, width, dtype=dtype)
-    numbers = Coefficients(torch.rand(width, dtype=dtype) + 0.5, *torch.randn(3, K, width, dtype=dtype).unbind())
+    numbers = Recurrence(torch.rand(width, dtype=dtype) + 0.5, *torch.randn(3, K, width, dtype=dtype).unbind())
     z, h = ours.recurrence(x, alpha, numbers, keep=keep)
     expected_z, expected_h = theirs.recurrence(x, alpha, numbers, keep=keep)
     close(z, expected_z)
     assert (h is not None) == (expected_h is not None) == keep
     if h is None or expected_h is None:
         return
-    close(ours.in_order(h), theirs.in_order(expected_h))
+    close(ours.standard_layout(h), theirs.standard_layout(expected_h))
     x_bar, alpha_bar, bars = ours.recurrence_adjoint(h, alpha, numbers, z_bar)
     expected_x_bar, expected_alpha_bar, expected_bars = theirs.recurrence_adjoint(expected_h, alpha, numbers, z_bar)
     for got, expected in zip(
@@ -122,9 +123,9 @@ def test_recurrence_and_its_gradient(width: int, keep: bool, dtype: torch.dtype)
         close(got, expected)
 
 
-def test_a_result_keeps_its_numbers_when_the_next_one_is_made() -> None:
-    """The memory of results is used again inside; what a caller holds is not."""
-    nodes = SMALLEST // 256 + 1
+def test_a_result_is_not_overwritten_by_the_next_one() -> None:
+    """Internal results are pooled; those of the caller are not."""
+    nodes = MIN_POOLED_BYTES // 256 + 1
     ring = torch.arange(nodes)
     graph = pb.Graph.from_edge_index(torch.stack([ring, (ring + 1) % nodes]))
     kernels, _ = in_random_order(graph, torch.float32)
@@ -135,8 +136,8 @@ def test_a_result_keeps_its_numbers_when_the_next_one_is_made() -> None:
     assert torch.equal(first, before)
 
 
-def test_a_product_keeps_its_bits(dtype: torch.dtype) -> None:
-    """Nonzeros of a row stay in their order."""
+def test_a_product_is_bit_identical(dtype: torch.dtype) -> None:
+    """The nonzeros of a row keep their order."""
     graph = random_graph(900, 6000)
     operator: Any = graph.operator(dtype, CPU)
     order = torch.randperm(900).int()
@@ -175,14 +176,14 @@ def test_an_order_is_found_where_neighbours_are_far_apart(made: Callable[[], pb.
         lambda: without_edges(1000),
         lambda: without_edges(0),
     ],
-    ids=["near already", "small", "random", "repeats", "no edges", "no nodes"],
+    ids=["already local", "small", "random", "repeats", "no edges", "no nodes"],
 )
 def test_no_order_is_found_where_none_is_better(made: Callable[[], pb.Graph]) -> None:
     assert saved(made())[0] == 0
 
 
-def test_large_signals_are_filtered_on_renumbered_nodes() -> None:
-    graph = lattice(370, shuffled=True, edges_kept=0.9)  # without some edges, so that every node has its own row
+def test_large_signals_are_filtered_on_reordered_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = lattice(370, shuffled=True, edges_kept=0.9)  # edges are removed so that no two rows are equal
     x, K = torch.randn(graph.num_nodes, 64), 4
     assert isinstance(kernels_for(graph, x, K), ReorderedKernels)
     assert isinstance(kernels_for(graph, x, 1), NativeKernels)
@@ -204,7 +205,8 @@ def test_large_signals_are_filtered_on_renumbered_nodes() -> None:
     torch.set_num_threads(threads)
     for got, expected in zip(again, reordered, strict=True):
         assert torch.equal(got, expected)
-    graph.kernels[torch.float32, CPU] = (NativeKernels(graph.operator(torch.float32, CPU)), None)
+    monkeypatch.setattr(kernels_module, "MIN_PANEL_BYTES", 1 << 60)
+    assert isinstance(kernels_for(graph, x, K), NativeKernels)
     for got, expected in zip(reordered, trained(), strict=True):
         close(got, expected)
 

@@ -1,8 +1,6 @@
-"""The filter layers by PyTorch Geometric's contract."""
+"""The filter layers follow the conventions of PyTorch Geometric."""
 
 from __future__ import annotations
-
-import copy
 
 import pytest
 import torch
@@ -27,8 +25,8 @@ def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def stirred(layer: FilterLayer) -> FilterLayer:
-    """Parameters away from their start, where many gradients vanish."""
+def perturbed(layer: FilterLayer) -> FilterLayer:
+    """Moves parameters away from their initial values, where many gradients vanish."""
     with torch.no_grad():
         for parameter in layer.parameters():
             parameter.add_(0.3 * torch.rand_like(parameter))
@@ -37,16 +35,16 @@ def stirred(layer: FilterLayer) -> FilterLayer:
 
 def test_gradcheck(kind: str) -> None:
     graph = random_graph(20, 50)
-    layer = stirred(LAYERS[kind](3).double())
+    layer = perturbed(LAYERS[kind](3).double())
     x = torch.randn(20, 3, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(lambda x, *_: layer(x, graph), (x, *layer.parameters()))
 
 
-def test_edges_and_a_graph_are_the_same(kind: str) -> None:
+def test_an_edge_index_and_a_graph_give_the_same_result(kind: str) -> None:
     edge_index = torch.randint(0, 30, (2, 90))
     weight = (edge_index.sum(0) + 1).float()
     x = torch.randn(30, 5)
-    layer = stirred(LAYERS[kind](5))
+    layer = perturbed(LAYERS[kind](5))
     for w in (None, weight):
         graph = pb.Graph.from_edge_index(edge_index, 30, w)
         assert torch.equal(layer(x, edge_index, w), layer(x, graph))
@@ -54,7 +52,7 @@ def test_edges_and_a_graph_are_the_same(kind: str) -> None:
 
 
 def test_every_parameter_gets_a_finite_gradient(kind: str) -> None:
-    layer = stirred(LAYERS[kind](6))
+    layer = perturbed(LAYERS[kind](6))
     layer(torch.randn(30, 6), random_graph(30, 80)).square().sum().backward()
     for parameter in layer.parameters():
         assert parameter.grad is not None
@@ -65,7 +63,7 @@ def test_every_parameter_gets_a_finite_gradient(kind: str) -> None:
 def test_cached_graph_is_kept_until_reset(kind: str) -> None:
     first, second = torch.randint(0, 30, (2, 90)), torch.randint(0, 30, (2, 20))
     x = torch.randn(30, 5)
-    layer = stirred(LAYERS[kind](5, cached=True))
+    layer = perturbed(LAYERS[kind](5, cached=True))
     kept = layer(x, first)
     assert torch.equal(layer(x, second), kept)
     layer.reset_parameters()
@@ -73,16 +71,8 @@ def test_cached_graph_is_kept_until_reset(kind: str) -> None:
     assert torch.equal(layer(x, second), fresh(x, second))
 
 
-def test_reset_gives_the_start(kind: str) -> None:
-    layer = LAYERS[kind](5)
-    start = copy.deepcopy(layer.state_dict())
-    stirred(layer).reset_parameters()
-    for name, value in layer.state_dict().items():
-        assert torch.equal(value, start[name])
-
-
-def test_start_is_as_in_the_papers_appendix() -> None:
-    """Coefficients of g_0 are 1, the others 0; √β are 1, γ are 0; a fixed basis starts as the identity."""
+def test_initial_values_are_those_of_the_paper() -> None:
+    """α_0 = 1, other coefficients 0, √β = 1, γ = 0; filters in a fixed basis start as the identity."""
     x, graph = torch.randn(30, 5), random_graph(30, 80)
     torch.testing.assert_close(LAYERS["optbasis"](5)(x, graph), x / x.norm(dim=0))
     torch.testing.assert_close(LAYERS["favard"](5)(x, graph), x)
@@ -96,9 +86,9 @@ def test_repr() -> None:
     assert repr(pb.nn.PolyConv(16, 3, "jacobi")) == "PolyConv(16, K=3, basis=Jacobi(0, 0))"
 
 
-def test_chebyshev_is_pygs_chebconv() -> None:
-    """PyG's L̂ = 2L/λ_max - I with λ_max = 2 is -P, and T_k(-μ) = (-1)^k T_k(μ). Its K counts coefficients, ours is the
-    degree."""
+def test_chebyshev_filters_agree_with_chebconv() -> None:
+    """PyG's L̂ = 2L/λ_max - I with λ_max = 2 is -P, and T_k(-μ) = (-1)^k T_k(μ). PyG's K is the number of
+    coefficients, ours is the degree."""
     edge_index = torch.randint(0, 25, (2, 70))
     graph = pb.Graph.from_edge_index(edge_index, 25)
     rows = torch.arange(25).repeat_interleave(torch.diff(graph.indptr.long()))
@@ -112,8 +102,8 @@ def test_chebyshev_is_pygs_chebconv() -> None:
         torch.testing.assert_close(layer(x, graph), reference(x, both, lambda_max=2.0), rtol=1e-4, atol=1e-5)
 
 
-def test_monomials_are_pygs_appnp() -> None:
-    """Personalised PageRank: α_k = a (1-a)^k, the last one without the factor a."""
+def test_monomial_filters_agree_with_appnp() -> None:
+    """Personalised PageRank: α_k = a (1-a)^k for k < K and α_K = (1-a)^K."""
     edge_index = torch.randint(0, 25, (2, 70))
     graph = pb.Graph.from_edge_index(edge_index, 25)
     rows = torch.arange(25).repeat_interleave(torch.diff(graph.indptr.long()))
@@ -127,7 +117,7 @@ def test_monomials_are_pygs_appnp() -> None:
         torch.testing.assert_close(layer(x, graph), reference(x, both), rtol=1e-4, atol=1e-5)
 
 
-def test_favard_counts_small_sqrt_beta_as_a_hundredth() -> None:
+def test_favard_clamps_sqrt_beta_to_one_hundredth() -> None:
     x, graph = torch.randn(30, 2), random_graph(30, 80)
     layers = []
     for value in (0.01, -3.0):
@@ -139,7 +129,7 @@ def test_favard_counts_small_sqrt_beta_as_a_hundredth() -> None:
     assert torch.equal(*layers)
 
 
-def test_a_layer_on_a_dense_matrix() -> None:
+def test_a_layer_agrees_with_a_dense_matrix() -> None:
     graph = random_graph(20, 50)
     x = torch.randn(20, 2, dtype=torch.float64)
     layer = pb.nn.PolyConv(2, 2, "monomial").double()
@@ -150,11 +140,11 @@ def test_a_layer_on_a_dense_matrix() -> None:
     torch.testing.assert_close(layer(x, graph), expected)
 
 
-def test_refused() -> None:
+def test_invalid_arguments_are_rejected() -> None:
     graph, x = random_graph(20, 50), torch.randn(20, 3)
     with pytest.raises(ValueError, match="K is -1"):
         pb.nn.OptBasisConv(3, K=-1)
-    with pytest.raises(ValueError, match="edge_weight came with a Graph"):
+    with pytest.raises(ValueError, match="edge_weight was given with a Graph"):
         pb.nn.OptBasisConv(3, K=2)(x, graph, torch.ones(5))
     with pytest.raises(ValueError, match=r"alpha has shape \(3, 4\); expected \(3, 3\)"):
         pb.nn.OptBasisConv(4, K=2)(x, graph)

@@ -102,7 +102,7 @@ def test_scores_shared_by_validation_and_the_next_step_change_nothing(
     monkeypatch.setattr(OptBasisGNN, "forward", lambda *given: calls.append(1) or forward(*given))
     shared = fit(config, DATA, SPLIT, seed=3)
     assert len(calls) == (26 if average is None else 50)  # one at the start, then one for each epoch
-    monkeypatch.setattr(OptBasisGNN, "same_in_training", False)
+    monkeypatch.setattr(OptBasisGNN, "deterministic", False)
     apart = fit(config, DATA, SPLIT, seed=3)
     for name, value in shared.model.state_dict().items():
         assert torch.equal(value, apart.model.state_dict()[name]), name

@@ -5,7 +5,8 @@ from polybasis.bases.classical import Chebyshev, Jacobi, Legendre, Monomial
 from polybasis.bases.favard import Favard
 from polybasis.bases.interpolation import ChebyshevInterpolation
 from polybasis.bases.names import named_basis
-from polybasis.bases.polynomial import PolynomialBasis, Recurrence, ThreeTermBasis
+from polybasis.bases.polynomial import PolynomialBasis, ThreeTermBasis
+from polybasis.recurrence import Recurrence
 
 __all__ = [
     "Bernstein",

@@ -1,4 +1,4 @@
-r"""The classical bases: monomials and the Jacobi family, all by their three-term recurrences."""
+"""The classical bases with a three-term recurrence: monomials and the Jacobi family."""
 
 from __future__ import annotations
 
@@ -7,11 +7,17 @@ import math
 import torch
 from torch import Tensor
 
-from polybasis.bases.polynomial import Recurrence, ThreeTermBasis
+from polybasis.bases.polynomial import ThreeTermBasis
+from polybasis.recurrence import Recurrence
 
 
 class Monomial(ThreeTermBasis):
-    r""":math:`g_k(\mu) = \mu^k`, the basis of GPR-GNN (Chien et al., 2021)."""
+    r"""Monomials :math:`g_k(\mu) = \mu^k`, the basis of GPR-GNN (Chien et al., 2021).
+
+    >>> import torch, polybasis as pb
+    >>> pb.bases.Monomial().evaluate(torch.tensor([0.5]), K=2).flatten()
+    tensor([1.0000, 0.5000, 0.2500], dtype=torch.float64)
+    """
 
     def recurrence(self, K: int) -> Recurrence:
         zeros = torch.zeros(K, dtype=torch.float64)
@@ -19,8 +25,14 @@ class Monomial(ThreeTermBasis):
 
 
 class Chebyshev(ThreeTermBasis):
-    r"""Chebyshev polynomials of the first kind, :math:`T_{k+1} = 2 \mu T_k - T_{k-1}`, the basis of ChebNet
-    (Defferrard et al., 2016)."""
+    r"""Chebyshev polynomials of the first kind, the basis of ChebNet (Defferrard et al., 2016).
+
+    .. math:: T_0 = 1, \qquad T_1 = \mu, \qquad T_{k+1} = 2 \mu\, T_k - T_{k-1}
+
+    >>> import torch, polybasis as pb
+    >>> pb.bases.Chebyshev().evaluate(torch.tensor([0.5]), K=2).flatten()
+    tensor([ 1.0000,  0.5000, -0.5000], dtype=torch.float64)
+    """
 
     def recurrence(self, K: int) -> Recurrence:
         zeros = torch.zeros(K, dtype=torch.float64)
@@ -33,8 +45,9 @@ class Chebyshev(ThreeTermBasis):
 
 
 class Jacobi(ThreeTermBasis):
-    r"""Jacobi polynomials :math:`P_k^{(a, b)}`, orthogonal to :math:`(1-\mu)^a (1+\mu)^b`, the basis of JacobiConv
-    (Wang and Zhang, 2022).
+    r"""Jacobi polynomials :math:`P_k^{(a, b)}`, the basis of JacobiConv (Wang and Zhang, 2022).
+
+    They are orthogonal with respect to :math:`(1-\mu)^a (1+\mu)^b` if a and b exceed -1.
 
     .. math::
         2k(k+a+b)(2k+a+b-2)\, P_k =
@@ -42,8 +55,14 @@ class Jacobi(ThreeTermBasis):
         - 2(k+a-1)(k+b-1)(2k+a+b)\, P_{k-2}
 
     Args:
-        a, b: the exponents. Both are more than -1 where a weight function is asked for; the polynomials exist for
-            others too.
+        a, b: The exponents.
+
+    Raises:
+        ValueError: If an exponent is not finite.
+
+    >>> import polybasis as pb
+    >>> pb.bases.Jacobi(0.5, 1.0)
+    Jacobi(0.5, 1)
     """
 
     def __init__(self, a: float, b: float) -> None:
@@ -57,7 +76,7 @@ class Jacobi(ThreeTermBasis):
         total = 2 * k + a + b
         divisor = 2 * k * (k + a + b) * (total - 2)
         if (divisor == 0).any():
-            raise ValueError(f"{self!r} has no recurrence up to degree {K}; move a or b a little")
+            raise ValueError(f"{self!r} has no recurrence up to degree {K}; change a or b slightly")
         slope = (total - 1) * total * (total - 2) / divisor
         shift = (total - 1) * (a * a - b * b) / divisor
         back = -2 * (k + a - 1) * (k + b - 1) * total / divisor
@@ -77,7 +96,12 @@ class Jacobi(ThreeTermBasis):
 
 
 class Legendre(Jacobi):
-    """Legendre polynomials: Jacobi's with a = b = 0, orthogonal to the constant weight function."""
+    """Legendre polynomials: Jacobi polynomials with a = b = 0, orthogonal with respect to a constant weight function.
+
+    >>> import torch, polybasis as pb
+    >>> pb.bases.Legendre().evaluate(torch.tensor([0.5]), K=2).flatten()
+    tensor([ 1.0000,  0.5000, -0.1250], dtype=torch.float64)
+    """
 
     def __init__(self) -> None:
         super().__init__(0.0, 0.0)

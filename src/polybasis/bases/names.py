@@ -1,4 +1,4 @@
-"""Bases by name, for layers, models and the command line."""
+"""Polynomial bases by name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,16 @@ NAMES = ("monomial", "chebyshev", "chebyshev-interpolation", "bernstein", "jacob
 
 
 def named_basis(name: str, K: int, a: float = 0.0, b: float = 0.0) -> PolynomialBasis:
-    """The basis with this name for degree K; ``a`` and ``b`` are Jacobi's.
+    """Returns the basis with the given name.
+
+    Args:
+        name: ``"monomial"``, ``"chebyshev"``, ``"chebyshev-interpolation"``, ``"bernstein"``, ``"jacobi"`` or
+            ``"legendre"``.
+        K: The degree.
+        a, b: The exponents of Jacobi polynomials.
+
+    Raises:
+        ValueError: If the name is unknown.
 
     >>> named_basis("bernstein", K=4)
     Bernstein(4)
@@ -29,4 +38,4 @@ def named_basis(name: str, K: int, a: float = 0.0, b: float = 0.0) -> Polynomial
             return Jacobi(a, b)
         case "legendre":
             return Legendre()
-    raise ValueError(f"there is no basis {name!r}; expected one of {', '.join(NAMES)}")
+    raise ValueError(f"basis is {name!r}; expected one of {', '.join(NAMES)}")

@@ -1,4 +1,4 @@
-r"""What a polynomial basis :math:`g_0, \dots, g_K` is, and what follows from a three-term recurrence.
+r"""Polynomial bases :math:`g_0, \dots, g_K`, and those with a three-term recurrence.
 
 >>> import torch, polybasis as pb
 >>> pb.bases.Chebyshev().evaluate(torch.tensor([0.5]), K=2).flatten()
@@ -8,59 +8,57 @@ tensor([ 1.0000,  0.5000, -0.5000], dtype=torch.float64)
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from polybasis.recurrence import Recurrence
 from polybasis.tridiagonal import apply_tridiagonal, gauss_quadrature
 
 
-class Recurrence(NamedTuple):
-    r"""Coefficients of :math:`g_0 = s`, :math:`g_{k+1}(\mu) = (a_k \mu + b_k)\, g_k(\mu) + c_k\, g_{k-1}(\mu)`.
-
-    ``s`` has shape () or (d,); ``a``, ``b``, ``c`` have shape (K,) or (K, d), one column for each channel.
-    """
-
-    s: Tensor
-    a: Tensor
-    b: Tensor
-    c: Tensor
-
-    def per_channel(self, channels: int) -> Recurrence:
-        """The same with a column for each channel."""
-        if self.s.dim() == 1:
-            return self
-        return Recurrence(*(numbers.unsqueeze(-1).expand(*numbers.shape, channels) for numbers in self))
-
-
 class PolynomialBasis(ABC):
-    r"""Polynomials :math:`g_0, \dots, g_K` of degree K at most that span all of them."""
+    r"""A basis :math:`g_0, \dots, g_K` of the polynomials of degree at most K."""
 
     @abstractmethod
     def evaluate(self, mu: Tensor, K: int) -> Tensor:
-        r"""Values :math:`g_k(\mu)`, shape (K+1, ...) for points ``mu`` of shape (...), float64."""
+        r"""Evaluates all polynomials.
+
+        Args:
+            mu: The points, (...).
+            K: The degree.
+
+        Returns:
+            The values :math:`g_k(\mu)`, (K+1, ...), float64; (K+1, ..., d) for a basis with channels.
+        """
 
     @abstractmethod
     def constant(self, K: int) -> Tensor:
-        r"""Coefficients of the constant polynomial 1, (K+1,): the filter that changes nothing."""
+        """Returns the coefficients of the constant polynomial 1, the identity filter, (K+1,) or (K+1, d), float64."""
 
     @abstractmethod
     def coordinates(self, gamma: Tensor, sqrt_beta: Tensor) -> Tensor:
-        r"""Coordinates on the optimal basis with this tridiagonal matrix.
+        r"""Returns the coordinates of the :math:`g_k(P)\, x` in an optimal basis.
 
         Args:
-            gamma, sqrt_beta: (K+1, d) of an :class:`polybasis.OptimalBasis`.
+            gamma, sqrt_beta: The tridiagonal matrix T of a :class:`polybasis.OptimalBasis`, (K+1, d).
 
         Returns:
-            (K+1, K+1, d): column k is :math:`\|x\|\, g_k(T)\, e_0`, the coordinates of :math:`g_k(P) x`.
+            (K+1, K+1, d); column k is :math:`\|x\|\, g_k(T)\, e_0`.
         """
 
     def to_chebyshev(self, K: int) -> Tensor:
-        r"""The matrix C, (K+1, K+1), with :math:`g_k = \sum_j C_{jk} T_j` in Chebyshev polynomials.
+        r"""Returns the change of basis to Chebyshev polynomials.
 
-        Found from the values at the Chebyshev points, where the Chebyshev polynomials are orthogonal: no system is
-        solved and no digits are lost.
+        .. math:: g_k = \sum_j C_{jk} T_j
+
+        Computed from the values at the Chebyshev points, where the Chebyshev polynomials are orthogonal. No linear
+        system is solved, so no accuracy is lost.
+
+        Args:
+            K: The degree.
+
+        Returns:
+            The matrix C, (K+1, K+1), float64.
         """
         j = torch.arange(K + 1, dtype=torch.float64)
         points = torch.cos((j + 0.5) * torch.pi / (K + 1))
@@ -73,11 +71,15 @@ class PolynomialBasis(ABC):
 
 
 class ThreeTermBasis(PolynomialBasis):
-    """A basis given by a three-term recurrence, in which every polynomial has a degree one higher than the last."""
+    """A basis given by a three-term recurrence, in which the k-th polynomial has degree k."""
 
     @abstractmethod
     def recurrence(self, K: int) -> Recurrence:
-        """The coefficients up to degree K, float64."""
+        """Returns the coefficients of the recurrence up to degree K, float64.
+
+        Raises:
+            ValueError: If the recurrence does not exist up to degree K.
+        """
 
     def constant(self, K: int) -> Tensor:
         s = self.recurrence(K).s
@@ -86,7 +88,7 @@ class ThreeTermBasis(PolynomialBasis):
     def evaluate(self, mu: Tensor, K: int) -> Tensor:
         mu = mu.double()
         s, a, b, c = self.recurrence(K)
-        if s.dim():  # channels: the values get a last axis for them
+        if s.dim():  # the channels become the last axis of the values
             mu = mu.unsqueeze(-1)
         values = [s.expand(*mu.shape[:-1], *s.shape) if s.dim() else s.expand(mu.shape)]
         for k in range(K):
@@ -106,20 +108,28 @@ class ThreeTermBasis(PolynomialBasis):
         return torch.stack(columns, dim=1)
 
     def weight_mass(self) -> Tensor:
-        """The integral of the weight function the polynomials are orthogonal to."""
-        raise ValueError(f"{self!r} is not orthogonal to a positive weight function")
-
-    def weight_function(self, K: int) -> tuple[Tensor, Tensor]:
-        r"""The weight function the basis is orthogonal to, as a Gauss quadrature with K nodes.
-
-        The recurrence of the orthonormal multiples of the :math:`g_k` is a Jacobi matrix; by Favard's theorem there is
-        a weight function to it, and its quadrature integrates polynomials of degree 2K-1 exactly.
-
-        Returns:
-            Nodes, ascending, and weights: (K,), or (K, d) for a basis with channels.
+        """Returns the integral of the weight function with respect to which the polynomials are orthogonal.
 
         Raises:
-            ValueError: where there is no such weight function (monomials).
+            ValueError: If there is no positive weight function.
+        """
+        raise ValueError(f"{self!r} is not orthogonal with respect to a positive weight function")
+
+    def weight_function(self, K: int) -> tuple[Tensor, Tensor]:
+        r"""Returns the weight function of an orthogonal basis as a Gauss quadrature.
+
+        The recurrence of the orthonormal multiples of the :math:`g_k` defines a Jacobi matrix. By Favard's theorem the
+        polynomials are orthogonal with respect to a weight function, and the quadrature of the Jacobi matrix integrates
+        polynomials of degree 2K-1 exactly.
+
+        Args:
+            K: The number of quadrature nodes.
+
+        Returns:
+            Nodes in ascending order and weights, (K,) each, or (K, d) for a basis with channels.
+
+        Raises:
+            ValueError: If there is no positive weight function, as for monomials.
         """
         mass = self.weight_mass()
         _, a, b, c = self.recurrence(K)

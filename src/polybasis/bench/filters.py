@@ -12,6 +12,7 @@ import torch
 from torch_geometric.nn import ChebConv
 
 from polybasis.bench.measure import best_seconds, peak_growth, synthetic_graph
+from polybasis.krylov.kernels import clear_kernels
 from polybasis.nn import FavardConv, OptBasisConv
 
 SIZES = {"squirrel": (5_201, 198_353), "arxiv": (169_343, 1_166_243)}
@@ -83,7 +84,7 @@ def bench_filters(
     yardstick = seconds["products"]
     rows: list[dict[str, Any]] = [{"contender": f"{K} bare torch products", "forward": yardstick}]
     for name, calls in (contenders | slow).items():
-        graph.kernels.clear()  # and with them the memory that earlier calls have left to be used again
+        clear_kernels(graph)  # frees the pooled buffers of earlier calls
         step_bytes = peak_growth(calls["step"])
         rows.append(
             {

@@ -15,8 +15,8 @@ import torch
 
 from polybasis.bench.filters import SIZES
 from polybasis.bench.measure import best_seconds, synthetic_graph
-from polybasis.krylov.kernels import Coefficients
 from polybasis.krylov.native_kernels import NativeKernels
+from polybasis.recurrence import Recurrence
 
 TRIAD_NUMBERS = 1 << 26
 
@@ -88,8 +88,8 @@ def _kernel_calls(operator: Any, x: torch.Tensor, K: int) -> dict[str, tuple[Cal
     peak = kernels.peak(x)
     basis = kernels.optimal_basis(x, peak, K, last_gamma=False)
     half = torch.full((K, channels), 0.5)
-    coefficients = Coefficients(torch.ones(channels), half, half, -half)
-    _, h = kernels.recurrence(x, alpha, coefficients, keep=True)
+    recurrence = Recurrence(torch.ones(channels), half, half, -half)
+    _, h = kernels.recurrence(x, alpha, recurrence, keep=True)
     assert h is not None
     return {
         "product": (lambda: operator.product(x, y, torch.get_num_threads()), Traffic(1, 1)),
@@ -98,9 +98,9 @@ def _kernel_calls(operator: Any, x: torch.Tensor, K: int) -> dict[str, tuple[Cal
         "combination": (lambda: kernels.combine(basis.vectors, alpha), Traffic(K + 2, 0)),
         # Two passes over V at the start and one at the end; besides its product, a step reads five arrays.
         "optimal adjoint": (lambda: kernels.optimal_adjoint(basis, alpha, z_bar), Traffic(5 * K + 3 * K + 6, K)),
-        "recurrence": (lambda: kernels.recurrence(x, alpha, coefficients, keep=True), Traffic(4 * K + 4, K)),
+        "recurrence": (lambda: kernels.recurrence(x, alpha, recurrence, keep=True), Traffic(4 * K + 4, K)),
         "recurrence adjoint": (
-            lambda: kernels.recurrence_adjoint(h, alpha, coefficients, z_bar),
+            lambda: kernels.recurrence_adjoint(h, alpha, recurrence, z_bar),
             Traffic(5 * K + 10, K),
         ),
     }

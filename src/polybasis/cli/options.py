@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from polybasis.data.catalogue import CATALOGUE
-from polybasis.nn.models.names import MODELS
+from polybasis.nn.models.names import MODEL_CLASSES
 
 if TYPE_CHECKING:
     from polybasis.train.source import Source
@@ -21,7 +21,7 @@ def _dataset_names(incomplete: str) -> list[str]:
 
 
 def _model_names(incomplete: str) -> list[str]:
-    return [name for name in MODELS if name.startswith(incomplete)]
+    return [name for name in MODEL_CLASSES if name.startswith(incomplete)]
 
 
 SourceName = Annotated[
@@ -33,7 +33,9 @@ SourceName = Annotated[
 ModelFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder of a saved model.")]
 ModelName = Annotated[
     str | None,
-    typer.Option("--model", help=f"One of {', '.join(MODELS)}; default: optbasisgnn.", autocompletion=_model_names),
+    typer.Option(
+        "--model", help=f"One of {', '.join(MODEL_CLASSES)}; default: optbasisgnn.", autocompletion=_model_names
+    ),
 ]
 Edges = Annotated[
     Path | None, typer.Option(help="Own graph: .csv or .parquet with columns source, target and optionally a weight.")

@@ -1,4 +1,4 @@
-"""The rank rule: where the Lanczos process stops."""
+"""The rank rule: when the Lanczos process stops."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+
+from polybasis.tridiagonal import apply_tridiagonal
 
 
 class RankTolerance(NamedTuple):
@@ -26,17 +28,20 @@ class RankTolerance(NamedTuple):
 
 
 def basis_ends(norm: Tensor, gamma: Tensor, sqrt_beta: Tensor, *, nodes: int, K: int, dtype: torch.dtype) -> Tensor:
-    r"""Whether the basis of each channel ends at its latest vector :math:`v_k`.
+    r"""Decides in which channels the basis ends at the latest vector :math:`v_k`.
 
-    It does if the next vector would be rounding noise and omitting it changes no :math:`T_m(P) x`, :math:`m \le K`, by
-    more than a tolerance.
+    A basis ends if the next vector would be rounding noise and dropping it changes no :math:`T_m(P)\, x`,
+    :math:`m \le K`, by more than a tolerance.
 
     Args:
-        norm: (d,), the length of the residual after :math:`v_k`, orthogonal to all vectors so far.
-        gamma, sqrt_beta: (k+1, d), the tridiagonal matrix so far, float64.
-        nodes: the number of nodes.
-        K: the degree.
-        dtype: of the vectors.
+        norm: (d,), the norm of the residual after :math:`v_k`, which is orthogonal to all vectors so far.
+        gamma, sqrt_beta: (k+1, d), float64, the tridiagonal matrix so far.
+        nodes: The number of nodes.
+        K: The degree.
+        dtype: The data type of the vectors.
+
+    Returns:
+        (d,), bool.
     """
     if len(gamma) >= nodes:
         return torch.ones_like(norm, dtype=torch.bool)
@@ -44,7 +49,7 @@ def basis_ends(norm: Tensor, gamma: Tensor, sqrt_beta: Tensor, *, nodes: int, K:
     beta = sqrt_beta[1:]
     largest = beta.amax(0) if len(beta) else torch.zeros_like(norm)
     noise = tolerance.noise * torch.where(beta > 0, tolerance.small / beta, 1).clamp(min=1).prod(0)
-    # Errors matter as far as they are orthogonal to all vectors. The last vector that a space has room for has none.
+    # Only the part of an error that is orthogonal to all vectors matters; the last possible vector leaves no such part.
     outside = math.sqrt(max(nodes - len(gamma) - 1, 0) / nodes)
     noise = torch.minimum(noise, (tolerance.most * largest).clamp(min=tolerance.noise)) * outside
     ends, suspect = norm <= tolerance.rounding, norm <= noise
@@ -54,28 +59,27 @@ def basis_ends(norm: Tensor, gamma: Tensor, sqrt_beta: Tensor, *, nodes: int, K:
 
 
 def stopping_error(norm: Tensor, gamma: Tensor, sqrt_beta: Tensor, K: int) -> Tensor:
-    r"""A bound for the error of stopping at :math:`v_k`, over all Chebyshev polynomials up to degree K:
+    r"""Bounds the relative error of stopping at :math:`v_k`, over all Chebyshev polynomials up to degree K.
 
-    .. math:: \max_{m \le K} \|T_m(P)\,x - \|x\|\, V\, T_m(T)\, e_0\| \,/\, \|x\|.
+    .. math:: \max_{m \le K} \|T_m(P)\,x - \|x\|\, V\, T_m(T)\, e_0\| \,/\, \|x\|
 
-    The Chebyshev recurrence on :math:`y_m = T_m(T) e_0` drops :math:`2 \beta_{k+1} v_{k+1} (y_m)_k` at every step, half
-    of that at the first. What it drops at step m arrives at step K multiplied by :math:`U_{K-1-m}(P)`, whose norm is at
-    most :math:`K - m`.
+    The Chebyshev recurrence on :math:`y_m = T_m(T)\, e_0` drops :math:`2 \sqrt{\beta_{k+1}}\, v_{k+1}\, (y_m)_k` in
+    every step, and half of that in the first. A term dropped in step m contributes to step K multiplied by
+    :math:`U_{K-1-m}(P)`, whose norm is at most :math:`K - m`.
 
     Args:
-        norm: (d,), :math:`\beta_{k+1}`.
+        norm: (d,), the norm :math:`\sqrt{\beta_{k+1}}` of the residual.
         gamma, sqrt_beta: (k+1, d), the tridiagonal matrix up to :math:`v_k`.
-        K: the degree.
+        K: The degree.
+
+    Returns:
+        (d,), float64.
     """
-    off_diagonal = sqrt_beta[1:]
     y, before = torch.zeros_like(gamma), torch.zeros_like(gamma)
     y[0] = 1
     bound = torch.zeros_like(norm)
     for m in range(K):
         factor = 2 if m > 0 else 1
         bound += factor * norm * y[-1].abs() * (K - m)
-        product = gamma * y
-        product[1:] += off_diagonal * y[:-1]
-        product[:-1] += off_diagonal * y[1:]
-        y, before = factor * product - before, y
+        y, before = factor * apply_tridiagonal(gamma, sqrt_beta, y) - before, y
     return bound

@@ -1,8 +1,8 @@
-"""Native kernels on renumbered nodes.
+"""Native kernels on reordered nodes.
 
-Products of a signal that exceeds the caches spend most of their time on reads from memory. Where neighbours have
-numbers near one another, the caches serve most of these reads. So a large graph's nodes are renumbered once; every call
-then permutes its signal on entry and its result on exit.
+A product with P on a signal larger than the caches spends most of its time reading rows from memory. If neighbouring
+nodes have nearby indices, most of these reads hit the caches. The nodes of a large graph are therefore reordered once;
+every call permutes its signal on entry and its result on exit.
 """
 
 from __future__ import annotations
@@ -14,104 +14,97 @@ import torch
 from torch import Tensor
 
 from polybasis import native
-from polybasis.krylov.kernels import Coefficients, Lanczos
-from polybasis.krylov.native_kernels import NativeKernels
-from polybasis.krylov.workspace import Workspace
-
-SMALLEST = 32 << 20  # bytes of a panel of channels; the last-level cache holds smaller ones
-LEAST_SAVED = 10  # rows read from memory, for each node and call; permuting costs about as much
+from polybasis.krylov.basis import OptimalBasis
+from polybasis.krylov.native_kernels import BufferPool, NativeKernels
+from polybasis.recurrence import Recurrence
 
 
 class Reordering:
-    """A better numbering of a graph's nodes, looked for when it is first needed, and the kernels on it.
+    """A cache-friendly order of the nodes of a graph and the kernels that use it, both computed on first use.
 
     Args:
-        operator: the graph's native operator.
-        indptr, indices: its pattern.
-        dtype: the type of its values.
+        operator: The native operator of the graph.
+        indptr, indices: Its pattern in CSR format.
+        dtype: The data type of its values.
     """
 
     def __init__(self, operator: Any, indptr: Tensor, indices: Tensor, dtype: torch.dtype) -> None:
         self._operator = operator
         self._indptr, self._indices, self._dtype = indptr, indices, dtype
 
-    def pays(self, x: Tensor, K: int) -> bool:
-        """Whether filters of degree K are faster with it on signals of this shape, permuting included."""
-        panel = len(x) * min(x.shape[1], self._operator.panel_width()) * x.itemsize
-        if panel < SMALLEST or K * len(self._indices) < LEAST_SAVED * len(x):  # saves less, whatever the order
-            return False
-        saved, _ = self._found
-        return K * saved >= LEAST_SAVED
+    @property
+    def rows_saved(self) -> float:
+        """The estimated number of rows per node that a product need not read from memory; 0 if no order is better."""
+        return self._order[0]
 
     @functools.cached_property
     def kernels(self) -> ReorderedKernels:
-        """The kernels on the renumbered nodes."""
-        _, order = self._found
-        return self.kernels_in(order)
+        """The kernels on the reordered nodes."""
+        return self.kernels_in(self._order[1])
 
     def kernels_in(self, order: Tensor) -> ReorderedKernels:
-        """The kernels with node ``order[i]`` as node i."""
+        """Returns the kernels with node ``order[i]`` as node i."""
         indptr, indices = torch.empty_like(self._indptr), torch.empty_like(self._indices)
         values = torch.empty(len(indices), dtype=self._dtype)
         self._operator.permute(order, indptr, indices, values)
         return ReorderedKernels(native.operator(indptr, indices, values), order)
 
     @functools.cached_property
-    def _found(self) -> tuple[float, Tensor]:
+    def _order(self) -> tuple[float, Tensor]:
         order = torch.empty(len(self._indptr) - 1, dtype=self._indices.dtype)
-        saved: float = self._operator.locality_order(order)
-        return saved, order
+        rows_saved: float = self._operator.locality_order(order)
+        return rows_saved, order
 
 
 class ReorderedKernels:
-    """Takes and returns signals in the graph's own order; bases stay in the order of the renumbered nodes.
+    """Kernels that take and return signals in the order of the graph and store bases in the new order.
 
     Args:
-        operator: the native operator of the renumbered graph.
-        order: (N,), of the operator's index type: entry i is the node that has become node i.
+        operator: The native operator of the reordered graph.
+        order: (N,), in the operator's index type; node ``order[i]`` has become node i.
     """
 
     def __init__(self, operator: Any, order: Tensor) -> None:
         self._operator = operator
         self._order = order
-        self._place = torch.empty_like(order)
-        self._place[order.long()] = torch.arange(len(order), dtype=order.dtype)
-        self._workspace = Workspace()
-        self._inside = NativeKernels(operator, self._workspace)
+        self._inverse = torch.empty_like(order)
+        self._inverse[order.long()] = torch.arange(len(order), dtype=order.dtype)
+        self._buffers = BufferPool()
+        self._inner = NativeKernels(operator, self._buffers)
 
     def peak(self, x: Tensor) -> Tensor:
-        return self._inside.peak(x)  # the same in any order
+        return self._inner.peak(x)  # does not depend on the order
 
-    def optimal_basis(self, x: Tensor, peak: Tensor, K: int, *, last_gamma: bool) -> Lanczos:
-        return self._inside.optimal_basis(self._enter(x), peak, K, last_gamma=last_gamma)
+    def optimal_basis(self, x: Tensor, peak: Tensor, K: int, *, last_gamma: bool) -> OptimalBasis:
+        return self._inner.optimal_basis(self._permute(x), peak, K, last_gamma=last_gamma)
 
-    def in_order(self, vectors: Tensor) -> Tensor:
-        return self._inside.in_order(vectors).index_select(1, self._place)
+    def standard_layout(self, vectors: Tensor) -> Tensor:
+        return self._inner.standard_layout(vectors).index_select(1, self._inverse)
 
     def combine(self, vectors: Tensor, alpha: Tensor) -> Tensor:
-        return self._leave(self._inside.combine(vectors, alpha))
+        return self._permute_back(self._inner.combine(vectors, alpha))
 
-    def optimal_adjoint(self, basis: Lanczos, alpha: Tensor, z_bar: Tensor) -> tuple[Tensor, Tensor]:
-        x_bar, alpha_bar = self._inside.optimal_adjoint(basis, alpha, self._enter(z_bar))
-        return self._leave(x_bar), alpha_bar
+    def optimal_adjoint(self, basis: OptimalBasis, alpha: Tensor, z_bar: Tensor) -> tuple[Tensor, Tensor]:
+        x_bar, alpha_bar = self._inner.optimal_adjoint(basis, alpha, self._permute(z_bar))
+        return self._permute_back(x_bar), alpha_bar
 
     def recurrence(
-        self, x: Tensor, alpha: Tensor, coefficients: Coefficients, *, keep: bool
+        self, x: Tensor, alpha: Tensor, recurrence: Recurrence, *, keep: bool
     ) -> tuple[Tensor, Tensor | None]:
-        z, h = self._inside.recurrence(self._enter(x), alpha, coefficients, keep=keep)
-        return self._leave(z), h
+        z, h = self._inner.recurrence(self._permute(x), alpha, recurrence, keep=keep)
+        return self._permute_back(z), h
 
     def recurrence_adjoint(
-        self, h: Tensor, alpha: Tensor, coefficients: Coefficients, z_bar: Tensor
-    ) -> tuple[Tensor, Tensor, Coefficients]:
-        x_bar, alpha_bar, bars = self._inside.recurrence_adjoint(h, alpha, coefficients, self._enter(z_bar))
-        return self._leave(x_bar), alpha_bar, bars
+        self, h: Tensor, alpha: Tensor, recurrence: Recurrence, z_bar: Tensor
+    ) -> tuple[Tensor, Tensor, Recurrence]:
+        x_bar, alpha_bar, bars = self._inner.recurrence_adjoint(h, alpha, recurrence, self._permute(z_bar))
+        return self._permute_back(x_bar), alpha_bar, bars
 
-    def _enter(self, x: Tensor) -> Tensor:
-        return self._take(x, self._order, self._workspace.empty(*x.shape, dtype=x.dtype))
+    def _permute(self, x: Tensor) -> Tensor:
+        return self._take(x, self._order, self._buffers.empty(*x.shape, dtype=x.dtype))
 
-    def _leave(self, z: Tensor) -> Tensor:
-        return self._take(z, self._place, torch.empty_like(z))
+    def _permute_back(self, z: Tensor) -> Tensor:
+        return self._take(z, self._inverse, torch.empty_like(z))
 
     def _take(self, x: Tensor, order: Tensor, rows: Tensor) -> Tensor:
         self._operator.take(x, order, rows, torch.get_num_threads())

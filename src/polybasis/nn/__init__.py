@@ -7,8 +7,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
     {
         "favard_conv": ["FavardConv"],
         "models.linear_filter_linear": ["FavardGNN", "OptBasisGNN"],
-        "models.model": ["model_class"],
-        "models.names": ["MODELS"],
+        "models.model": ["MODELS", "model_class"],
         "models.precomputed": ["PrecomputedGNN"],
         "optbasis_conv": ["OptBasisConv"],
         "poly_conv": ["PolyConv"],

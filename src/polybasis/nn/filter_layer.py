@@ -1,4 +1,4 @@
-"""What the filter layers share: where their graph comes from."""
+"""The base class of the filter layers."""
 
 from __future__ import annotations
 
@@ -10,21 +10,26 @@ from torch import Tensor
 
 from polybasis.bases import PolynomialBasis
 from polybasis.graph import Graph
-from polybasis.krylov.signal import checked_degree
+from polybasis.recurrence import checked_degree
 
 Role = Literal["linear", "coefficients", "recurrence"]
 
 
 class FilterLayer(torch.nn.Module, ABC):
-    """A filter of degree K on every channel, with coefficients of its own for each.
+    """A layer that filters every channel by its own polynomial of degree K.
+
+    Subclasses create and initialise their parameters in the constructor. ``reset_parameters`` restores these values.
 
     Args:
-        channels: number of channels, of the signal and of the result.
-        K: the degree of the polynomials; a channel has K+1 coefficients.
-        cached: build the graph from the first ``edge_index`` and use it from then on, whatever comes later.
+        channels: The number of input and output channels.
+        K: The degree of the polynomials; a channel has K+1 coefficients.
+        cached: Build the graph from the first ``edge_index`` and reuse it in all later calls (transductive learning).
 
     Attributes:
-        roles: the role of each of the layer's own parameters, by name; an optimiser may treat roles differently.
+        roles: The role of each of the layer's own parameters, by name. Optimisers can treat roles differently.
+
+    Raises:
+        ValueError: If ``channels`` or ``K`` is negative.
     """
 
     roles: ClassVar[dict[str, Role]] = {"alpha": "coefficients"}
@@ -32,60 +37,74 @@ class FilterLayer(torch.nn.Module, ABC):
     def __init__(self, channels: int, K: int, cached: bool = False) -> None:
         super().__init__()
         if channels < 0:
-            raise ValueError(f"channels is {channels}; expected a whole number, 0 or more")
+            raise ValueError(f"channels is {channels}; expected a non-negative integer")
         self.channels = channels
         self.K = checked_degree(K)
         self.cached = cached
         self._cached_graph: Graph | None = None
 
     def reset_parameters(self) -> None:
-        """Sets the parameters as at the start and forgets a cached graph."""
+        """Restores the initial parameters and clears the cached graph."""
         self._cached_graph = None
 
     @abstractmethod
     def filter(self, x: Tensor, graph: Graph) -> Tensor:
-        """The filtered signals."""
+        """Returns the filtered signal, (N, channels)."""
 
     @abstractmethod
     def polynomials(self, x: Tensor, graph: Graph) -> tuple[PolynomialBasis, Tensor]:
-        """The basis in which this signal is filtered and the coefficients, (K+1, channels), as they are now."""
+        """Returns the polynomial basis in which ``x`` is filtered and the current coefficients, (K+1, channels)."""
 
     @abstractmethod
     def coordinates(self, gamma: Tensor, sqrt_beta: Tensor) -> Tensor:
-        r"""The filter as coordinates on the optimal basis of a signal, (K+1, channels): :math:`Vc` is what it makes.
+        r"""Returns the coordinates c of the filtered signal :math:`V c` in the optimal basis V of the input.
 
-        Gradients flow to the layer's parameters. The numbers are float64.
+        Gradients flow to the parameters of the layer.
 
         Args:
-            gamma, sqrt_beta: (K+1, channels) of that basis.
+            gamma, sqrt_beta: The tridiagonal matrix of the optimal basis, (K+1, channels).
+
+        Returns:
+            (K+1, channels), float64.
         """
 
     def response(self, mu: Tensor, x: Tensor, graph: Graph) -> Tensor:
-        r"""The frequency response of every channel's filter at eigenvalues :math:`\mu` of P, (len(mu), channels)."""
+        r"""Returns the frequency response of every channel.
+
+        Args:
+            mu: Eigenvalues :math:`\mu \in [-1, 1]` of P, (n,).
+            x: The signal, (N, channels); the optimal basis depends on it.
+            graph: The graph, N nodes.
+
+        Returns:
+            (n, channels), float64.
+        """
         basis, alpha = self.polynomials(x, graph)
         values = basis.evaluate(mu, self.K)
         values = values if values.dim() == 3 else values.unsqueeze(-1)
         return (values * alpha.detach().double().unsqueeze(1)).sum(0)
 
     def forward(self, x: Tensor, edge_index: Tensor | Graph, edge_weight: Tensor | None = None) -> Tensor:
-        """Filters ``x``.
+        """Filters a signal.
 
         Args:
-            x: signals, (N, channels).
-            edge_index: a :class:`polybasis.Graph`, or (2, E), made undirected and without self-loops on the way.
-            edge_weight: (E,), with an ``edge_index`` of pairs only.
+            x: The signal, (N, channels).
+            edge_index: A :class:`polybasis.Graph`, or node pairs of shape (2, E), which are made undirected and
+                stripped of self-loops.
+            edge_weight: The weights of the node pairs, (E,); must be omitted with a Graph.
 
         Returns:
-            (N, channels).
+            The filtered signal, (N, channels).
+
+        Raises:
+            ValueError: If the signal is not finite, a shape is wrong, or ``edge_weight`` is given with a Graph.
         """
         return self.filter(x, self._graph(edge_index, edge_weight, x.shape[0]))
 
     def _graph(self, edge_index: Tensor | Graph, edge_weight: Tensor | None, num_nodes: int) -> Graph:
         if isinstance(edge_index, Graph):
             if edge_weight is not None:
-                raise ValueError(
-                    "edge_weight came with a Graph; a Graph has its weights already: leave edge_weight out"
-                )
+                raise ValueError("edge_weight was given with a Graph, which has its own weights; omit edge_weight")
             return edge_index
         if self._cached_graph is not None:
             return self._cached_graph
@@ -96,3 +115,10 @@ class FilterLayer(torch.nn.Module, ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.channels}, K={self.K})"
+
+
+def unit_coefficients(K: int, channels: int) -> Tensor:
+    r"""Returns coefficients with :math:`\alpha_0 = 1` and all others 0, (K+1, channels)."""
+    alpha = torch.zeros(K + 1, channels)
+    alpha[0] = 1
+    return alpha

@@ -1,8 +1,9 @@
-"""What a trained model's filters do to the spectrum."""
+"""The frequency responses of a trained model's filters."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -25,47 +26,98 @@ class Filters:
     """The filters of a model on one graph.
 
     Attributes:
-        mu: points of the spectrum, (n,).
-        responses: (n, channels).
-        basis: the polynomials they are made of.
-        values: the basis polynomials, (K+1, n), the median over channels where each has its own.
-        whole: which channels have polynomials of all degrees, (channels,): the optimal basis of a signal ends at its
-            rank, and what is beyond means nothing.
+        mu: Points of the spectrum, (n,).
+        responses: The frequency response of each channel, (n, channels).
+        basis: The polynomial basis of the filters.
+        values: The basis polynomials, (K+1, n); the median over channels if each channel has its own basis.
+        full_rank: Whether a channel has polynomials of all degrees, (channels,). The optimal basis of a channel ends at
+            its rank; the polynomials beyond are undefined.
     """
 
     mu: Tensor
     responses: Tensor
     basis: PolynomialBasis
     values: Tensor
-    whole: Tensor
+    full_rank: Tensor
 
     def weight_functions(self) -> tuple[Tensor, Tensor] | None:
-        """Nodes and weights of each channel's weight function, (n, channels), where the basis has one of its own."""
+        """Returns nodes and weights of the weight function of each channel of full rank, (K, channels) each.
+
+        Returns None if the channels have no bases of their own, or none of full rank.
+        """
         if not isinstance(self.basis, Favard) or self.basis.gamma.dim() < 2 or self.basis.K == 0:
             return None
-        if not self.whole.any():
+        if not self.full_rank.any():
             return None
-        return Favard(self.basis.gamma[:, self.whole], self.basis.sqrt_beta[:, self.whole]).weight_function()
+        return Favard(self.basis.gamma[:, self.full_rank], self.basis.sqrt_beta[:, self.full_rank]).weight_function()
 
 
 def filters_of(model: torch.nn.Module, x: Features, graph: Graph, points: int = 201) -> Filters:
-    """The filters of a trained model.
+    """Returns the filters of a trained model.
 
     Args:
-        model: a model with one filter layer.
-        x, graph: features and graph; the optimal basis depends on them.
-        points: how many points of the spectrum.
+        model: A model with one filter layer.
+        x: The features, (N, in_channels); the optimal basis depends on them.
+        graph: The graph, N nodes.
+        points: The number of points of the spectrum.
 
     Raises:
-        ValueError: where the model has no polynomial filter, or several.
+        ValueError: If the model does not have exactly one polynomial filter.
+
+    >>> import torch, polybasis as pb
+    >>> g = pb.Graph.from_edge_index([[0, 1, 2], [1, 2, 3]])
+    >>> filters_of(pb.nn.FavardGNN(3, 8, 2), torch.rand(4, 3), g).responses.shape
+    torch.Size([201, 8])
     """
     if isinstance(model, Ensemble):
         raise ValueError(f"{model!r} has several models, each with filters of its own; expected a single model")
     layers = [module for module in model.modules() if isinstance(module, FilterLayer)]
     if len(layers) != 1:
         raise ValueError(f"{type(model).__name__} has {len(layers)} polynomial filters; expected a model with one")
-    layer, caught = layers[0], []
-    handle = layer.register_forward_pre_hook(lambda _, inputs: caught.append(inputs))
+    layer = layers[0]
+    signal, filtered_graph = _layer_inputs(model, layer, x, graph)
+    if not isinstance(layer, OptBasisConv):
+        return _filters(layer.K, *layer.polynomials(signal, filtered_graph), points)
+    own = optimal_basis(filtered_graph, signal, layer.K)
+    return filters_on_basis(layer, own.gamma, own.sqrt_beta, points)
+
+
+def filters_on_basis(layer: FilterLayer | None, gamma: Tensor, sqrt_beta: Tensor, points: int = 201) -> Filters:
+    """Returns the filters of a layer on a precomputed basis; needs nothing of the graph's size.
+
+    Args:
+        layer: The filter layer of a :class:`polybasis.nn.PrecomputedGNN`.
+        gamma, sqrt_beta: The coefficients of the basis, (K+1 or more, channels).
+        points: The number of points of the spectrum.
+
+    Raises:
+        ValueError: If the model has no filter layer.
+    """
+    if layer is None:
+        raise ValueError("the model has no polynomial filter")
+    gamma, sqrt_beta = gamma[: layer.K + 1], sqrt_beta[: layer.K + 1]
+    if isinstance(layer, OptBasisConv):
+        full_rank = (sqrt_beta > 0).all(0)
+        return _filters(layer.K, *layer.polynomials_on(gamma, sqrt_beta), points, full_rank)
+    return _filters(layer.K, *layer.polynomials(gamma, None), points)  # type: ignore[arg-type]
+
+
+def _filters(K: int, basis: PolynomialBasis, alpha: Tensor, points: int, full_rank: Tensor | None = None) -> Filters:
+    mu = torch.linspace(-1, 1, points, dtype=torch.float64)
+    full_rank = torch.ones(alpha.shape[1], dtype=torch.bool) if full_rank is None else full_rank
+    with torch.no_grad():
+        values = basis.evaluate(mu, K)
+        by_channel = values if values.dim() == 3 else values.unsqueeze(-1)
+        responses = (by_channel * alpha.double().unsqueeze(1)).sum(0)
+        if values.dim() == 3:
+            values = (values[..., full_rank] if full_rank.any() else values).median(dim=-1).values
+    return Filters(mu, responses, basis, values, full_rank)
+
+
+def _layer_inputs(model: torch.nn.Module, layer: FilterLayer, x: Features, graph: Graph) -> tuple[Tensor, Graph]:
+    """Returns the signal and the graph that enter the filter layer in evaluation mode."""
+    inputs: list[tuple[Any, ...]] = []
+    handle = layer.register_forward_pre_hook(lambda _, arguments: inputs.append(arguments))
     training = model.training
     try:
         with torch.no_grad():
@@ -73,63 +125,30 @@ def filters_of(model: torch.nn.Module, x: Features, graph: Graph, points: int = 
     finally:
         handle.remove()
         model.train(training)
-    signal, on_graph = caught[0][:2]
-    mu = torch.linspace(-1, 1, points, dtype=torch.float64)
-    basis, alpha = layer.polynomials(signal, on_graph)
-    whole = torch.ones(alpha.shape[1], dtype=torch.bool)
-    if isinstance(layer, OptBasisConv):
-        whole = optimal_basis(on_graph, signal, layer.K).rank == layer.K + 1
-    values = basis.evaluate(mu, layer.K)
-    if values.dim() == 3:
-        values = (values[..., whole] if whole.any() else values).median(dim=-1).values
-    with torch.no_grad():
-        responses = layer.response(mu, signal, on_graph)
-    return Filters(mu, responses, basis, values, whole)
+    signal, filtered_graph = inputs[0][:2]
+    return signal, filtered_graph
 
 
 def spectral_density(graph: Graph, bins: int = 60) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """A histogram of the eigenvalues of P, by the Gauss quadratures of random signals: edges and heights.
+    """Estimates the histogram of the eigenvalues of P by stochastic Lanczos quadrature.
 
-    No eigenvalue is computed: the weight functions of a few random signals have the spectrum's density for their mean.
+    The mean of the weight functions of random signals approximates the spectral density; no eigenvalue is computed.
+
+    Args:
+        graph: The graph.
+        bins: The number of bins of the histogram over [-1, 1].
+
+    Returns:
+        The edges of the bins, (bins + 1,), and the densities, (bins,).
+
+    >>> import polybasis as pb
+    >>> edges, heights = spectral_density(pb.Graph.from_edge_index([[0, 1, 2], [1, 2, 3]]), bins=4)
+    >>> float((heights * 0.5).sum())
+    1.0
     """
     generator = torch.Generator().manual_seed(0)
     signals = torch.randn(graph.num_nodes, PROBES, generator=generator, dtype=torch.float64)
     nodes, weights = optimal_basis(graph, signals, min(PROBE_DEGREE, graph.num_nodes)).weight_function()
-    # Rounding may put an eigenvalue of 1, which every component has, a little beyond.
-    nodes = nodes.clamp(-1, 1)
+    nodes = nodes.clamp(-1, 1)  # rounding can move the eigenvalue 1 out of the interval
     heights, edges = np.histogram(nodes.flatten(), bins=bins, range=(-1, 1), weights=weights.flatten(), density=True)
     return edges, heights
-
-
-def filters_on_basis(model: torch.nn.Module, gamma: Tensor, sqrt_beta: Tensor, points: int = 201) -> Filters:
-    """The filters of a trained model on a precomputed basis; nothing of the graph's size is needed.
-
-    Args:
-        model: a :class:`polybasis.nn.PrecomputedGNN`.
-        gamma, sqrt_beta: coefficients of the basis, (K+1 or more, channels).
-        points: number of points of the spectrum.
-
-    Raises:
-        ValueError: if the model has no polynomial filter.
-    """
-    layer = getattr(model, "conv", None)
-    if not isinstance(layer, FilterLayer):
-        raise ValueError(f"{model!r} has no polynomial filter to plot")
-    gamma, sqrt_beta = gamma[: layer.K + 1], sqrt_beta[: layer.K + 1]
-    mu = torch.linspace(-1, 1, points, dtype=torch.float64)
-    known = sqrt_beta > 0
-    with torch.no_grad():
-        if isinstance(layer, OptBasisConv):
-            unit = torch.where(known, sqrt_beta, 1.0)
-            unit[0] = 1
-            basis: PolynomialBasis = Favard(gamma[:-1], unit)
-            alpha, whole = torch.where(known, layer.alpha, 0), known.all(0)
-        else:
-            basis, alpha = layer.polynomials(gamma, None)  # type: ignore[arg-type]
-            whole = torch.ones(gamma.shape[1], dtype=torch.bool)
-        values = basis.evaluate(mu, layer.K)
-        by_channel = values if values.dim() == 3 else values.unsqueeze(-1)
-        responses = (by_channel * alpha.double().unsqueeze(1)).sum(0)
-        if values.dim() == 3:
-            values = (values[..., whole] if whole.any() else values).median(dim=-1).values
-    return Filters(mu, responses, basis, values, whole)

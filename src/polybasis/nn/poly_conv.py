@@ -1,6 +1,8 @@
-"""The filter layer for any fixed basis."""
+"""The filter layer in a fixed basis."""
 
 from __future__ import annotations
+
+from abc import abstractmethod
 
 import torch
 from torch import Tensor
@@ -11,23 +13,66 @@ from polybasis.krylov import recurrence_filter
 from polybasis.nn.filter_layer import FilterLayer
 
 
-class PolyConv(FilterLayer):
-    r"""A polynomial filter in a fixed basis, with coefficients of its own for each channel:
+class FixedBasisLayer(FilterLayer):
+    """A filter layer in a fixed basis; subclasses define the parameters behind the coefficients.
 
-    .. math:: Z_{:l} = \sum_{k=0}^{K} \alpha_{kl}\, g_k(P)\, X_{:l}.
-
-    Bases without a three-term recurrence (Bernstein, interpolation) run in Chebyshev polynomials, which is exact:
-    every filter costs K products with the graph. At the start every filter is the identity.
+    Bases without a three-term recurrence (Bernstein, Chebyshev interpolation) are converted to Chebyshev polynomials,
+    which is exact, so every filter takes K products with P.
 
     Args:
-        channels: number of channels.
-        K: the degree; there are K+1 coefficients a channel.
-        basis: a :class:`polybasis.bases.PolynomialBasis` or its name: ``monomial``, ``chebyshev``,
-            ``chebyshev-interpolation``, ``bernstein``, ``jacobi``, ``legendre``.
-        cached: keep the graph of the first call.
+        channels: The number of channels.
+        K: The degree.
+        basis: The polynomial basis.
+        cached: Reuse the graph of the first call.
+    """
+
+    def __init__(self, channels: int, K: int, basis: PolynomialBasis, cached: bool = False) -> None:
+        super().__init__(channels, K, cached)
+        self.basis = basis
+        three_term = basis if isinstance(basis, ThreeTermBasis) else Chebyshev()
+        recurrence = three_term.recurrence(K).per_channel(channels)
+        self._recurrence = Recurrence(*(values.detach() for values in recurrence))  # not learned, unlike FavardConv's
+        self._to_chebyshev = None if three_term is basis else basis.to_chebyshev(K)
+
+    @abstractmethod
+    def coefficients(self) -> Tensor:
+        """Returns the coefficients in the layer's basis, (K+1, channels)."""
+
+    def polynomials(self, x: Tensor, graph: Graph) -> tuple[PolynomialBasis, Tensor]:
+        return self.basis, self.coefficients()
+
+    def coordinates(self, gamma: Tensor, sqrt_beta: Tensor) -> Tensor:
+        return (self.basis.coordinates(gamma, sqrt_beta) * self.coefficients().double()).sum(1)
+
+    def filter(self, x: Tensor, graph: Graph) -> Tensor:
+        alpha = self.coefficients()
+        alpha = alpha if self._to_chebyshev is None else self._to_chebyshev.to(alpha) @ alpha
+        return recurrence_filter(graph, x, alpha, *self._recurrence)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.channels}, K={self.K}, basis={self.basis!r})"
+
+
+class PolyConv(FixedBasisLayer):
+    r"""A polynomial filter in a fixed basis, with separate coefficients for each channel.
+
+    .. math:: Z_{:l} = \sum_{k=0}^{K} \alpha_{kl}\, g_k(P)\, X_{:l}
+
+    Every filter takes K products with P and is initially the identity.
+
+    Args:
+        channels: The number of channels.
+        K: The degree; a channel has K+1 coefficients.
+        basis: A :class:`polybasis.bases.PolynomialBasis` or its name: ``"monomial"``, ``"chebyshev"``,
+            ``"chebyshev-interpolation"``, ``"bernstein"``, ``"jacobi"`` or ``"legendre"``.
+        cached: Reuse the graph of the first call.
 
     Shapes:
-        x (N, channels), edge_index (2, E) or a Graph -> (N, channels)
+        - **input:** x (N, channels), edge_index (2, E) or a :class:`polybasis.Graph`, edge_weight (E,), optional
+        - **output:** (N, channels)
+
+    Raises:
+        ValueError: If the basis is unknown.
 
     >>> import torch, polybasis as pb
     >>> conv = pb.nn.PolyConv(4, K=3, basis="bernstein")
@@ -39,35 +84,17 @@ class PolyConv(FilterLayer):
     """
 
     def __init__(self, channels: int, K: int, basis: str | PolynomialBasis = "chebyshev", cached: bool = False) -> None:
-        super().__init__(channels, K, cached)
-        self.basis = named_basis(basis, K) if isinstance(basis, str) else basis
-        self.alpha = torch.nn.Parameter(torch.empty(K + 1, channels))
-        runs_in = self.basis if isinstance(self.basis, ThreeTermBasis) else Chebyshev()
-        recurrence = runs_in.recurrence(K).per_channel(channels)
-        self._recurrence = Recurrence(*(numbers.detach() for numbers in recurrence))  # fixed: FavardConv learns one
-        self._change = None if runs_in is self.basis else self.basis.to_chebyshev(K)
-        self.reset_parameters()
+        super().__init__(channels, K, named_basis(basis, K) if isinstance(basis, str) else basis, cached)
+        self.alpha = torch.nn.Parameter(torch.empty(K + 1, channels).copy_(self._identity()))
 
     def reset_parameters(self) -> None:
         super().reset_parameters()
         with torch.no_grad():
-            constant = self.basis.constant(self.K)
-            self.alpha.copy_(constant if constant.dim() == 2 else constant.unsqueeze(-1))
+            self.alpha.copy_(self._identity())
 
     def coefficients(self) -> Tensor:
-        """The coefficients in the layer's basis, (K+1, channels)."""
         return self.alpha
 
-    def polynomials(self, x: Tensor, graph: Graph) -> tuple[PolynomialBasis, Tensor]:
-        return self.basis, self.coefficients()
-
-    def coordinates(self, gamma: Tensor, sqrt_beta: Tensor) -> Tensor:
-        return (self.basis.coordinates(gamma, sqrt_beta) * self.coefficients().double()).sum(1)
-
-    def filter(self, x: Tensor, graph: Graph) -> Tensor:
-        alpha = self.coefficients()
-        alpha = alpha if self._change is None else self._change.to(alpha) @ alpha
-        return recurrence_filter(graph, x, alpha, *self._recurrence)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.channels}, K={self.K}, basis={self.basis!r})"
+    def _identity(self) -> Tensor:
+        constant = self.basis.constant(self.K).detach()
+        return constant if constant.dim() == 2 else constant.unsqueeze(-1)

@@ -34,11 +34,13 @@ def draw_model(trained: TrainedModel, data: Data, out: Path) -> list[Path]:
         x = transform_features(data.x, trained.config.feature_transform)
         if isinstance(model, PrecomputedGNN):
             _, gamma, sqrt_beta = basis_of(data.graph, as_dense(x), model.K)
-            filters = filters_on_basis(model, gamma, sqrt_beta)
+            filters = filters_on_basis(model.conv, gamma, sqrt_beta)
         else:
             filters = filters_of(model, x, data.graph)
     else:
-        filters = filters_on_basis(model, data.gamma, data.sqrt_beta)
+        if not isinstance(model, PrecomputedGNN):
+            raise ValueError(f"{model!r} has several filters; expected a single model")
+        filters = filters_on_basis(model.conv, data.gamma, data.sqrt_beta)
     written = figures.save(figures.draw_responses(filters.mu, filters.responses, density), out / "responses")
     written += figures.save(figures.draw_basis(filters.mu, filters.values), out / "basis")
     weights = filters.weight_functions()

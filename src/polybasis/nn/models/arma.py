@@ -12,8 +12,20 @@ from polybasis.nn.models.model import Model
 
 
 class ARMALayer(torch.nn.Module):
-    r"""The mean of ``stacks`` recursions :math:`X_{t+1} = \mathrm{act}(P X_t W_t + \mathrm{drop}(X) V_t + b_t)`: PyG's
-    ARMAConv, with all stacks side by side in one product."""
+    r"""An ARMA convolution, equivalent to PyG's ``ARMAConv``: the mean of several parallel recursions.
+
+    .. math:: X_{t+1} = \mathrm{act}(P X_t W_t + \mathrm{dropout}(X)\, V_t + b_t)
+
+    All recursions share one product with P per step.
+
+    Args:
+        in_channels: The number of input channels.
+        out_channels: The number of output channels.
+        stacks: The number of parallel recursions.
+        layers: The number of steps of each recursion.
+        drop: The dropout probability of the skip connection.
+        act: Apply a ReLU after each step.
+    """
 
     def __init__(self, in_channels: int, out_channels: int, stacks: int, layers: int, drop: float, act: bool) -> None:
         super().__init__()
@@ -27,6 +39,7 @@ class ARMALayer(torch.nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
+        """Draws new weights and sets the biases to 0."""
         for lin in (self.init, *self.roots):
             for block in lin.weight.chunk(self.stacks):
                 torch.nn.init.xavier_uniform_(block)
@@ -51,10 +64,18 @@ class ARMA(Model):
     """Two auto-regressive moving-average convolutions (Bianchi et al., 2021).
 
     Args:
-        in_channels, hidden_channels, out_channels: features, hidden width, classes.
-        stacks, layers: parallel recursions and their depth.
-        dropout: rate before each convolution.
-        skip_dropout: rate on the features that enter each step of a recursion.
+        in_channels: The number of features.
+        hidden_channels: The number of hidden channels.
+        out_channels: The number of classes.
+        stacks: The number of parallel recursions.
+        layers: The number of steps of each recursion.
+        dropout: The dropout probability before each convolution.
+        skip_dropout: The dropout probability of the skip connections.
+        num_nodes: Unused.
+
+    >>> import torch, polybasis as pb
+    >>> ARMA(5, 8, 2, stacks=2)(torch.rand(3, 5), pb.Graph.from_edge_index([[0, 1], [1, 2]])).shape
+    torch.Size([3, 2])
     """
 
     def __init__(

@@ -12,8 +12,17 @@ from polybasis.nn.models.model import Model
 
 
 class ChebLayer(torch.nn.Module):
-    r""":math:`\sum_k T_k(-P)\, X \Theta_k + b`: PyG's ChebConv with its largest eigenvalue 2. By Clenshaw's rule the K
-    products are on the output's width instead of the input's."""
+    r"""A Chebyshev convolution, equivalent to PyG's ``ChebConv`` with ``lambda_max=2``.
+
+    .. math:: Y = \sum_{k=0}^{K} T_k(-P)\, X\, \Theta_k + b
+
+    With Clenshaw's algorithm the K products with P have the width of the output instead of the input.
+
+    Args:
+        in_channels: The number of input channels.
+        out_channels: The number of output channels.
+        K: The degree.
+    """
 
     def __init__(self, in_channels: int, out_channels: int, K: int) -> None:
         super().__init__()
@@ -23,25 +32,33 @@ class ChebLayer(torch.nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
+        """Draws new weights and sets the bias to 0."""
         for block in self.lin.weight.chunk(self.K + 1):
             torch.nn.init.xavier_uniform_(block)
         torch.nn.init.zeros_(self.bias)
 
     def forward(self, x: Features, graph: Graph) -> Tensor:
         parts = list(self.lin(x).chunk(self.K + 1, dim=1))
-        after = after2 = torch.zeros_like(parts[0])  # b_{k+1}, b_{k+2}
+        b_next = b_next2 = torch.zeros_like(parts[0])  # b_{k+1}, b_{k+2}
         for part in parts[:0:-1]:
-            after, after2 = part - 2 * (graph @ after) - after2, after
-        return parts[0] - graph @ after - after2 + self.bias
+            b_next, b_next2 = part - 2 * (graph @ b_next) - b_next2, b_next
+        return parts[0] - graph @ b_next - b_next2 + self.bias
 
 
 class ChebNet(Model):
     """Two Chebyshev convolutions (Defferrard et al., 2016).
 
     Args:
-        in_channels, hidden_channels, out_channels: features, hidden width, classes.
-        K: degree of the filters.
-        dropout: rate before each layer.
+        in_channels: The number of features.
+        hidden_channels: The number of hidden channels.
+        out_channels: The number of classes.
+        K: The degree of the filters.
+        dropout: The dropout probability before each layer.
+        num_nodes: Unused.
+
+    >>> import torch, polybasis as pb
+    >>> ChebNet(5, 8, 2, K=3)(torch.rand(3, 5), pb.Graph.from_edge_index([[0, 1], [1, 2]])).shape
+    torch.Size([3, 2])
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""An MLP, then a filter on the class scores: APPNP, GPR-GNN, BernNet, ChebNetII."""
+"""Models that filter the class scores of an MLP: APPNP, GPR-GNN, BernNet, ChebNetII."""
 
 from __future__ import annotations
 
@@ -10,17 +10,19 @@ from polybasis.features import Features
 from polybasis.graph import Graph
 from polybasis.nn.linear import FeatureLinear, dropout
 from polybasis.nn.models.model import Model
-from polybasis.nn.poly_conv import PolyConv
+from polybasis.nn.poly_conv import FixedBasisLayer
 
 
-class SharedFilter(PolyConv):
-    """A filter whose coefficients all channels share.
+class SharedFilter(FixedBasisLayer):
+    """A filter with the same coefficients for all channels.
 
     Args:
-        channels, K, basis: as of :class:`PolyConv`.
-        start: the coefficients at the start, (K+1,).
-        nonnegative: take the positive part of the coefficients, so that the response is what the basis makes of it.
-        learned: whether the coefficients are trained.
+        channels: The number of channels.
+        K: The degree.
+        basis: The polynomial basis.
+        initial: The initial coefficients, (K+1,).
+        nonnegative: Apply a ReLU to the coefficients.
+        learned: Train the coefficients.
     """
 
     def __init__(
@@ -28,18 +30,19 @@ class SharedFilter(PolyConv):
         channels: int,
         K: int,
         basis: PolynomialBasis,
-        start: Tensor,
+        initial: Tensor,
         nonnegative: bool = False,
         learned: bool = True,
     ) -> None:
-        self._start = start.float().unsqueeze(-1)
         super().__init__(channels, K, basis)
         self.nonnegative = nonnegative
-        self.alpha.requires_grad_(learned)
+        self._initial = initial.float().unsqueeze(-1)
+        self.alpha = torch.nn.Parameter(self._initial.clone(), requires_grad=learned)
 
     def reset_parameters(self) -> None:
-        self._cached_graph = None
-        self.alpha.data = self._start.clone()
+        super().reset_parameters()
+        with torch.no_grad():
+            self.alpha.copy_(self._initial)
 
     def coefficients(self) -> Tensor:
         alpha = self.alpha.relu() if self.nonnegative else self.alpha
@@ -47,14 +50,19 @@ class SharedFilter(PolyConv):
 
 
 class DecoupledGNN(Model):
-    """Two linear layers, then one filter on the class scores.
+    r"""Two linear layers followed by a filter on the class scores.
+
+    .. math:: Y = \mathrm{filter}(\mathrm{ReLU}(X W_0 + b_0)\, W_1 + b_1)
 
     Args:
-        in_channels, hidden_channels, out_channels: features, hidden width, classes.
-        conv: the filter.
-        dropout: rate before each linear layer.
-        filter_dropout: rate on the scores that enter the filter.
-        self_loops: filter the graph with self-loops added.
+        in_channels: The number of features.
+        hidden_channels: The number of hidden channels.
+        out_channels: The number of classes.
+        num_nodes: Unused.
+        conv: The filter layer.
+        dropout: The dropout probability before each linear layer.
+        filter_dropout: The dropout probability before the filter.
+        self_loops: Add self-loops to the graph.
     """
 
     def __init__(
@@ -63,7 +71,7 @@ class DecoupledGNN(Model):
         hidden_channels: int,
         out_channels: int,
         num_nodes: int | None,
-        conv: PolyConv,
+        conv: FixedBasisLayer,
         dropout: float,
         filter_dropout: float,
         self_loops: bool,
@@ -88,20 +96,40 @@ class DecoupledGNN(Model):
 
 
 def pagerank(K: int, alpha: float) -> Tensor:
-    r"""Personalised PageRank cut off at K: :math:`\alpha (1-\alpha)^k`, and :math:`(1-\alpha)^K` for the last."""
+    r"""Returns the coefficients of K steps of personalised PageRank.
+
+    .. math:: \theta_k = \alpha (1-\alpha)^k \text{ for } k < K, \qquad \theta_K = (1-\alpha)^K
+
+    Args:
+        K: The number of steps.
+        alpha: The teleport probability.
+
+    Returns:
+        (K+1,), float64.
+
+    >>> pagerank(2, 0.5)
+    tensor([0.5000, 0.2500, 0.2500], dtype=torch.float64)
+    """
     weights = alpha * (1 - alpha) ** torch.arange(K + 1, dtype=torch.float64)
     weights[K] = (1 - alpha) ** K
     return weights
 
 
 class APPNP(DecoupledGNN):
-    """Personalised PageRank of an MLP's scores (Gasteiger et al., 2019).
+    """Personalised PageRank of the scores of an MLP (Gasteiger et al., 2019).
 
     Args:
-        in_channels, hidden_channels, out_channels: features, hidden width, classes.
-        K: number of steps, the degree of the filter.
-        alpha: probability of returning.
-        dropout: rate before each linear layer.
+        in_channels: The number of features.
+        hidden_channels: The number of hidden channels.
+        out_channels: The number of classes.
+        K: The number of steps, which is the degree of the filter.
+        alpha: The teleport probability.
+        dropout: The dropout probability before each linear layer.
+        num_nodes: Unused.
+
+    >>> import torch, polybasis as pb
+    >>> APPNP(5, 8, 2, K=3)(torch.rand(3, 5), pb.Graph.from_edge_index([[0, 1], [1, 2]])).shape
+    torch.Size([3, 2])
     """
 
     def __init__(
@@ -119,14 +147,21 @@ class APPNP(DecoupledGNN):
 
 
 class GPRGNN(DecoupledGNN):
-    """A learned filter in monomials, started from personalised PageRank (Chien et al., 2021).
+    """A learned filter in the monomial basis, initialised with personalised PageRank (Chien et al., 2021).
 
     Args:
-        in_channels, hidden_channels, out_channels: features, hidden width, classes.
-        K: degree of the filter.
-        alpha: probability of returning at the start.
-        dropout: rate before each linear layer.
-        filter_dropout: rate on the scores that enter the filter.
+        in_channels: The number of features.
+        hidden_channels: The number of hidden channels.
+        out_channels: The number of classes.
+        K: The degree of the filter.
+        alpha: The initial teleport probability.
+        dropout: The dropout probability before each linear layer.
+        filter_dropout: The dropout probability before the filter.
+        num_nodes: Unused.
+
+    >>> import torch, polybasis as pb
+    >>> GPRGNN(5, 8, 2, K=3)(torch.rand(3, 5), pb.Graph.from_edge_index([[0, 1], [1, 2]])).shape
+    torch.Size([3, 2])
     """
 
     def __init__(
@@ -147,13 +182,20 @@ class GPRGNN(DecoupledGNN):
 
 
 class BernNet(DecoupledGNN):
-    """A filter with non-negative Bernstein coefficients (He et al., 2021).
+    """A learned filter with non-negative Bernstein coefficients (He et al., 2021).
 
     Args:
-        in_channels, hidden_channels, out_channels: features, hidden width, classes.
-        K: degree of the filter.
-        dropout: rate before each linear layer.
-        filter_dropout: rate on the scores that enter the filter.
+        in_channels: The number of features.
+        hidden_channels: The number of hidden channels.
+        out_channels: The number of classes.
+        K: The degree of the filter.
+        dropout: The dropout probability before each linear layer.
+        filter_dropout: The dropout probability before the filter.
+        num_nodes: Unused.
+
+    >>> import torch, polybasis as pb
+    >>> BernNet(5, 8, 2, K=3)(torch.rand(3, 5), pb.Graph.from_edge_index([[0, 1], [1, 2]])).shape
+    torch.Size([3, 2])
     """
 
     def __init__(
@@ -173,13 +215,20 @@ class BernNet(DecoupledGNN):
 
 
 class ChebNetII(DecoupledGNN):
-    """A filter given by non-negative values at the Chebyshev points (He et al., 2022).
+    """A filter with learned non-negative responses at the Chebyshev points (He et al., 2022).
 
     Args:
-        in_channels, hidden_channels, out_channels: features, hidden width, classes.
-        K: degree of the filter.
-        dropout: rate before each linear layer.
-        filter_dropout: rate on the scores that enter the filter.
+        in_channels: The number of features.
+        hidden_channels: The number of hidden channels.
+        out_channels: The number of classes.
+        K: The degree of the filter.
+        dropout: The dropout probability before each linear layer.
+        filter_dropout: The dropout probability before the filter.
+        num_nodes: Unused.
+
+    >>> import torch, polybasis as pb
+    >>> ChebNetII(5, 8, 2, K=3)(torch.rand(3, 5), pb.Graph.from_edge_index([[0, 1], [1, 2]])).shape
+    torch.Size([3, 2])
     """
 
     def __init__(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch_geometric.nn import GCN2Conv
 
 from polybasis.features import Features
 from polybasis.graph import Graph
@@ -13,14 +12,21 @@ from polybasis.nn.models.model import Model
 
 
 class GCNII(Model):
-    """Many convolutions with initial residual and identity mapping (Chen et al., 2020), by PyG's GCN2Conv.
+    """Deep graph convolutions with initial residual and identity mapping (Chen et al., 2020), by PyG's ``GCN2Conv``.
 
     Args:
-        in_channels, hidden_channels, out_channels: features, hidden width, classes.
-        layers: number of convolutions.
-        alpha: share of the initial features in each.
-        theta: strength of the weights, which falls with depth.
-        dropout: rate before each layer.
+        in_channels: The number of features.
+        hidden_channels: The number of hidden channels.
+        out_channels: The number of classes.
+        layers: The number of convolutions.
+        alpha: The strength of the initial residual connection.
+        theta: The strength of the identity mapping, which decays with depth.
+        dropout: The dropout probability before each layer.
+        num_nodes: Unused.
+
+    >>> import torch, polybasis as pb
+    >>> GCNII(5, 8, 2)(torch.rand(3, 5), pb.Graph.from_edge_index([[0, 1], [1, 2]])).shape
+    torch.Size([3, 2])
     """
 
     def __init__(
@@ -34,6 +40,8 @@ class GCNII(Model):
         dropout: float = 0.5,
         num_nodes: int | None = None,
     ) -> None:
+        from torch_geometric.nn import GCN2Conv
+
         super().__init__(in_channels, hidden_channels, out_channels, num_nodes)
         self.first, self.last = (
             FeatureLinear(in_channels, hidden_channels),

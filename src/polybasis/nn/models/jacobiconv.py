@@ -14,56 +14,70 @@ from polybasis.graph import Graph
 from polybasis.nn.filter_layer import Role
 from polybasis.nn.linear import FeatureLinear, dropout
 from polybasis.nn.models.model import Model
-from polybasis.nn.poly_conv import PolyConv
+from polybasis.nn.poly_conv import FixedBasisLayer
 
 
 def first_factor(scale: float) -> float:
-    """What every further degree's coefficient is multiplied by at the start."""
-    return scale * math.tanh(_first_eta(scale))
+    r"""Returns the initial factor :math:`s \tanh \eta` between the coefficients of successive degrees.
+
+    Args:
+        scale: The bound s of the factors.
+    """
+    return scale * math.tanh(_initial_eta(scale))
 
 
-def _first_eta(scale: float) -> float:
+def _initial_eta(scale: float) -> float:
     return min(1 / scale, 1.0)
 
 
-class DecomposedFilter(PolyConv):
-    r"""Jacobi filters with the coefficient decomposition :math:`\alpha_{kl} = w_{kl} \prod_{i=1}^{k} s \tanh \eta_i`: a
-    common decay along the degree, and weights of its own for each channel.
+class DecomposedFilter(FixedBasisLayer):
+    r"""Jacobi filters with JacobiConv's decomposition of the coefficients.
+
+    .. math:: \alpha_{kl} = w_{kl} \prod_{i=1}^{k} s \tanh \eta_i
+
+    The decay along the degree is shared by all channels; the weights :math:`w_{kl}` are not.
 
     Args:
-        channels, K: as of :class:`PolyConv`.
-        a, b: of the Jacobi polynomials.
-        scale: the s of the formula.
+        channels: The number of channels.
+        K: The degree.
+        a, b: The exponents of the Jacobi polynomials.
+        scale: The bound s of the factors.
     """
 
     roles: ClassVar[dict[str, Role]] = {"alpha": "coefficients", "eta": "recurrence"}
 
     def __init__(self, channels: int, K: int, a: float, b: float, scale: float) -> None:
-        self._scale = scale
         super().__init__(channels, K, Jacobi(a, b))
+        self.scale = scale
+        self.alpha = torch.nn.Parameter(torch.ones(K + 1, channels))
+        self.eta = torch.nn.Parameter(torch.full((K,), _initial_eta(scale)))
 
     def reset_parameters(self) -> None:
-        self._cached_graph = None
-        if not hasattr(self, "eta"):
-            self.eta = torch.nn.Parameter(torch.empty(self.K))
-        torch.nn.init.constant_(self.eta, _first_eta(self._scale))
+        super().reset_parameters()
         torch.nn.init.ones_(self.alpha)
+        torch.nn.init.constant_(self.eta, _initial_eta(self.scale))
 
     def coefficients(self) -> Tensor:
-        decay = torch.cumprod(self._scale * self.eta.tanh(), dim=0)
+        decay = torch.cumprod(self.scale * self.eta.tanh(), dim=0)
         return self.alpha * torch.cat([decay.new_ones(1), decay]).unsqueeze(-1)
 
 
 class JacobiConv(Model):
-    """A linear model: one linear layer, and a filter in Jacobi polynomials for each class (Wang and Zhang, 2022).
+    """A linear layer followed by one Jacobi filter per class (Wang and Zhang, 2022); a linear model.
 
     Args:
-        in_channels, hidden_channels, out_channels: features, not used, classes.
-        K: degree of the filters.
-        a, b: of the Jacobi polynomials.
-        scale: bound of the factors in the coefficient decomposition.
-        dropout: rate on the features.
-        filter_dropout: rate on the scores that enter the filter.
+        in_channels: The number of features.
+        hidden_channels: Unused.
+        out_channels: The number of classes.
+        K: The degree of the filters.
+        a, b: The exponents of the Jacobi polynomials.
+        scale: The bound of the factors in the decomposition of the coefficients.
+        dropout: The dropout probability of the features.
+        filter_dropout: The dropout probability before the filter.
+        num_nodes: Unused.
+
+    >>> JacobiConv(1433, 64, 7, K=10)
+    JacobiConv(1433, 7, K=10, basis=Jacobi(1, 1))
     """
 
     def __init__(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch_geometric.nn import MixHopConv
 
 from polybasis.features import Features, as_dense
 from polybasis.graph import Graph
@@ -13,13 +12,20 @@ from polybasis.nn.models.model import Model
 
 
 class MixHop(Model):
-    """Convolutions over several powers of the adjacency at once (Abu-El-Haija et al., 2019), by PyG's MixHopConv.
+    """Convolutions that mix powers of the adjacency matrix (Abu-El-Haija et al., 2019), by PyG's ``MixHopConv``.
 
     Args:
-        in_channels, hidden_channels, out_channels: features, hidden width of each power, classes.
-        powers: number of powers, from the zeroth on.
-        layers: number of convolutions.
-        dropout: rate before each layer.
+        in_channels: The number of features.
+        hidden_channels: The number of hidden channels per power.
+        out_channels: The number of classes.
+        powers: The number of powers, starting with the zeroth.
+        layers: The number of convolutions.
+        dropout: The dropout probability before each layer.
+        num_nodes: Unused.
+
+    >>> import torch, polybasis as pb
+    >>> MixHop(5, 8, 2)(torch.rand(3, 5), pb.Graph.from_edge_index([[0, 1], [1, 2]])).shape
+    torch.Size([3, 2])
     """
 
     def __init__(
@@ -32,6 +38,8 @@ class MixHop(Model):
         dropout: float = 0.5,
         num_nodes: int | None = None,
     ) -> None:
+        from torch_geometric.nn import MixHopConv
+
         super().__init__(in_channels, hidden_channels, out_channels, num_nodes)
         hops = list(range(powers))
         widths = [in_channels] + [powers * hidden_channels] * (layers - 1)

@@ -1,4 +1,4 @@
-"""The model that does not look at the graph."""
+"""MLP."""
 
 from __future__ import annotations
 
@@ -14,12 +14,19 @@ from polybasis.nn.models.model import Model
 
 
 class MLP(Model):
-    """Linear layers with ReLU and dropout between them.
+    """A multilayer perceptron on the features, which ignores the graph.
 
     Args:
-        in_channels, hidden_channels, out_channels: features, hidden width, classes.
-        layers: number of linear layers, 1 or more.
-        dropout: rate before every layer.
+        in_channels: The number of features.
+        hidden_channels: The number of hidden channels.
+        out_channels: The number of classes.
+        layers: The number of linear layers, at least 1.
+        dropout: The dropout probability before each layer.
+        num_nodes: Unused.
+
+    >>> import torch, polybasis as pb
+    >>> MLP(5, 8, 2)(torch.rand(3, 5), pb.Graph.from_edge_index([[0, 1], [1, 2]])).shape
+    torch.Size([3, 2])
     """
 
     def __init__(

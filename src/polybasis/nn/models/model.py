@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, cast
@@ -16,7 +17,7 @@ from torch.nn.functional import cross_entropy
 from polybasis.features import Features
 from polybasis.graph import Graph
 from polybasis.nn.filter_layer import FilterLayer, Role
-from polybasis.nn.models.names import MODELS
+from polybasis.nn.models.names import MODEL_CLASSES
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,25 @@ def model_class(name: str) -> type[Model]:
     Raises:
         ValueError: for an unknown name; lists the known ones.
     """
-    if name not in MODELS:
-        raise ValueError(f"unknown model {name!r}; expected one of {', '.join(MODELS)}")
-    module, attribute = MODELS[name].split(":")
+    if name not in MODEL_CLASSES:
+        raise ValueError(f"unknown model {name!r}; expected one of {', '.join(MODEL_CLASSES)}")
+    module, attribute = MODEL_CLASSES[name].split(":")
     return cast(type[Model], getattr(import_module(f"polybasis.nn.models.{module}"), attribute))
+
+
+class _Models(Mapping[str, type[Model]]):
+    """All models by name; classes are imported when they are first used."""
+
+    def __getitem__(self, name: str) -> type[Model]:
+        if name not in MODEL_CLASSES:
+            raise KeyError(name)
+        return model_class(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(MODEL_CLASSES)
+
+    def __len__(self) -> int:
+        return len(MODEL_CLASSES)
+
+
+MODELS: Mapping[str, type[Model]] = _Models()

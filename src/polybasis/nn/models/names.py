@@ -1,8 +1,8 @@
-"""The names of the models, for code that must not import torch."""
+"""The names of the models and where their classes are, for code that must not import torch."""
 
 from __future__ import annotations
 
-MODELS = {
+MODEL_CLASSES = {
     "mlp": "mlp:MLP",
     "gcn": "gcn:GCN",
     "chebnet": "chebnet:ChebNet",
@@ -12,8 +12,8 @@ MODELS = {
     "bernnet": "decoupled:BernNet",
     "chebnetii": "decoupled:ChebNetII",
     "jacobiconv": "jacobiconv:JacobiConv",
-    "favardgnn": "favardgnn:FavardGNN",
-    "optbasisgnn": "optbasisgnn:OptBasisGNN",
+    "favardgnn": "linear_filter_linear:FavardGNN",
+    "optbasisgnn": "linear_filter_linear:OptBasisGNN",
     "gcnii": "gcnii:GCNII",
     "mixhop": "mixhop:MixHop",
     "link": "link:LINK",

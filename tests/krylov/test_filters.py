@@ -11,7 +11,7 @@ from torch import Tensor
 
 import polybasis as pb
 from polybasis.krylov import optimal_filter, recurrence_filter
-from polybasis.krylov.kernels import kernels_for
+from polybasis.krylov.filters import kernels_for
 from polybasis.krylov.reference_kernels import ReferenceKernels
 
 

@@ -21,7 +21,7 @@ from conftest import random_graph
 import polybasis as pb
 from polybasis import native
 from polybasis.krylov import kernels as kernels_module
-from polybasis.krylov.kernels import clear_kernels, kernels_for
+from polybasis.krylov.filters import clear_kernels, kernels_for
 from polybasis.krylov.reference_kernels import ReferenceKernels
 
 PACKAGE = Path(pb.__file__).parent

@@ -13,7 +13,7 @@ from conftest import random_graph, with_copies
 import polybasis as pb
 from polybasis import native
 from polybasis.krylov import kernels as kernels_module
-from polybasis.krylov.kernels import kernels_for
+from polybasis.krylov.filters import kernels_for
 from polybasis.krylov.native_kernels import MIN_POOLED_BYTES, NativeKernels
 from polybasis.krylov.reordered_kernels import ReorderedKernels, Reordering
 from polybasis.recurrence import Recurrence

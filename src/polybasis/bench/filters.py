@@ -12,7 +12,7 @@ import torch
 from torch_geometric.nn import ChebConv
 
 from polybasis.bench.measure import best_seconds, peak_growth, synthetic_graph
-from polybasis.krylov.kernels import clear_kernels
+from polybasis.krylov.filters import clear_kernels
 from polybasis.nn import FavardConv, OptBasisConv
 
 SIZES = {"squirrel": (5_201, 198_353), "arxiv": (169_343, 1_166_243)}

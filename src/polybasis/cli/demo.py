@@ -78,11 +78,11 @@ def _classification(page: Page, out: Path, splits: int) -> None:
     from polybasis.train.config import Config
     from polybasis.train.job import Job, run_jobs
     from polybasis.train.results import summarize
-    from polybasis.train.source import NamedSource
+    from polybasis.train.source import Source
     from polybasis.train.trained_model import TrainedModel
 
     console.print("Classifying the nodes of a graph whose edges mostly join different classes")
-    source, found = NamedSource("csbm"), []
+    source, found = Source.named("csbm"), []
     for model in MODELS:
         config = Config.of(model, epochs=300, patience=100)
         jobs = [Job(config, source, "per-class", i, i) for i in range(splits)]

@@ -54,19 +54,24 @@ def training_bar(title: str) -> Iterator[OnEpoch | None]:
 
 def print_result(result: Result) -> None:
     """One result as a line on standard error."""
+    console.print(_line(result), highlight=False, soft_wrap=True)
+
+
+def _line(result: Result) -> str:
     test = "" if result["test_score"] is None else f", test {result['test_score']:.4f}"
-    console.print(
-        f"{result['model']} on {result['dataset']}, split {result['split']}: {result['metric']} on validation nodes "
-        f"{result['val_score']:.4f}{test}; {result['epochs']} epochs, {result['seconds']:.1f} s",
-        highlight=False,
-        soft_wrap=True,
+    return (
+        f"{result['model']} on {result['dataset']}, split {result['split']}: {result['metric']} "
+        f"validation {result['val_score']:.4f}{test}; {result['epochs']} epochs, {result['seconds']:.1f} s"
     )
 
 
 def print_results(results: list[Result], as_json: bool, **more: Any) -> None:
-    """All results and their summary on standard output: a table, or JSON with further entries."""
+    """The results on standard output: a line for one, a summary table for several, or JSON with further entries."""
     if as_json:
         print_json({"results": results, "summary": summarize(results), **more})
+        return
+    if len(results) == 1:
+        print(_line(results[0]))
         return
     table = Table("model", "data", "preset", "metric")
     for column in ("splits", "validation", "test", "std", "ci95", "epochs", "seconds"):

@@ -99,20 +99,23 @@ def chosen_source(
     Raises:
         ValueError: for none, for two, and for a flag that does not apply; names the flag.
     """
-    from polybasis.train.source import NamedSource, TableSource, find_source
+    from polybasis.train.source import Source
 
     if source is None and edges is None:
         raise ValueError("no data; pass a SOURCE (data set, graph folder or store) or --edges FILE")
     if source is None and edges is not None:
         refuse("--data-root", data_root, "--edges")
-        return TableSource(edges, features, labels)
+        return Source.tables(edges, features, labels)
     assert source is not None
     for flag, value in (("--edges", edges), ("--features", features), ("--labels", labels)):
         refuse(flag, value, f"the source {source}")
-    found = find_source(source, data_root)
-    if not isinstance(found, NamedSource):
+    folder = Path(source)
+    if (folder / "store.json").exists() or (folder / "graph.json").exists():
         refuse("--data-root", data_root, f"the folder {source}")
-    return found
+        return Source.folder(folder)
+    if folder.is_dir() and source not in CATALOGUE:
+        raise ValueError(f"{source} is neither a graph folder nor a store")
+    return Source.named(source, data_root)
 
 
 def refuse(flag: str, value: object, context: str) -> None:

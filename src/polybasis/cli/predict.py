@@ -83,12 +83,11 @@ def evaluate(
 
     from polybasis.cli.display import print_json, print_table
     from polybasis.train.evaluation import evaluate as scores_of
-    from polybasis.train.source import TableSource
     from polybasis.train.trained_model import TrainedModel
 
-    chosen = chosen_source(source, edges, features, labels, data_root)
-    if isinstance(chosen, TableSource) and labels is None:
+    if edges is not None and labels is None:
         raise ValueError("--edges needs --labels FILE to score against")
+    chosen = chosen_source(source, edges, features, labels, data_root)
     rows = scores_of(TrainedModel.load(model), chosen)
     if as_json:
         print_json(rows)

@@ -68,16 +68,15 @@ def train(
 
     from polybasis.cli.display import console, print_result, print_results, training_bar
     from polybasis.train.job import Job, adapt_config, run_jobs
-    from polybasis.train.source import TableSource
 
     if threads is not None:
         torch.set_num_threads(threads)
     if out is not None and splits > 1:
         raise ValueError("--out saves one model; it does not apply to --splits above 1")
-    chosen = chosen_source(source, edges, features, labels, data_root)
-    if isinstance(chosen, TableSource) and labels is None:
+    if edges is not None and labels is None:
         raise ValueError("--edges needs --labels FILE to train on")
-    on_store = source is not None and (Path(source) / "store.json").exists()
+    chosen = chosen_source(source, edges, features, labels, data_root)
+    on_store = chosen.kind == "store"
     if not on_store:
         refuse("--batch-size", batch_size, "a graph in memory, which is trained on as a whole")
     if "TORCHELASTIC_RUN_ID" in os.environ:
@@ -86,7 +85,9 @@ def train(
             raise ValueError("several processes train on stores only; start polybasis without torchrun")
     values = {**parse_settings(settings or []), "lr": lr, "epochs": epochs, "batch_size": batch_size}
     values = {name: value for name, value in values.items() if value is not None}
-    configuration = adapt_config(_configuration(model, config, chosen, on_store, values), chosen)
+    configuration = _configuration(model, config, chosen, on_store, values)
+    if on_store:
+        configuration = adapt_config(configuration, chosen)
     name = protocol or chosen.protocol
     planned = [Job(configuration, chosen, name, i, seed + i) for i in range(splits)]
     with ExitStack() as stack:
@@ -98,10 +99,9 @@ def train(
         if group is not None and group.rank > 0:
             run_jobs(planned, results, out=out, group=group)
             return
+        on_result = print_result if splits > 1 else None
         on_epoch = stack.enter_context(training_bar(f"{configuration.model.name} on {chosen.name}"))
-        found = run_jobs(
-            planned, results, out=out, processes=jobs, group=group, on_epoch=on_epoch, on_result=print_result
-        )
+        found = run_jobs(planned, results, out=out, processes=jobs, group=group, on_epoch=on_epoch, on_result=on_result)
     more = {} if out is None else {"model": str(out)}
     print_results(found, as_json, **more)
     console.print(f"results in {results}" + ("" if out is None else f", model in {out}"), soft_wrap=True)

@@ -56,6 +56,8 @@ def tune(
 
     if ray is None:
         refuse("--workers", workers, "a search without --ray")
+    if edges is not None and labels is None:
+        raise ValueError("--edges needs --labels FILE to train on")
     chosen = chosen_source(source, edges, features, labels, data_root)
     data = chosen.open()
     if not isinstance(data, NodeDataset):

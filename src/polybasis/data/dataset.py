@@ -198,10 +198,11 @@ def make_dataset(
         metric: metric to report.
         fixed_splits: masks that come with the data; see :func:`fixed_masks`.
     """
+    graph = Graph.from_edge_index(edge_index, len(y))
     features = as_features(x.float())
     return NodeDataset(
         name=name,
-        graph=Graph.from_edge_index(edge_index, len(y)),
+        graph=graph,
         x=row_normalize(features) if row_normalized else features,
         y=y.long(),
         metric=metric,
@@ -227,6 +228,12 @@ def fixed_masks(*masks: Tensor) -> list[Masks]:
         return mask[:, i if mask.shape[1] > 1 else 0].contiguous()
 
     return [(column(train, i), column(val, i), column(test, i)) for i in range(count)]
+
+
+def masks_of(splits: NDArray[np.int8] | None) -> list[Masks]:
+    """Splits of shape (splits, N), 1 training, 2 validation, 3 test, as one triple of masks per split."""
+    rows = [] if splits is None else [torch.from_numpy(np.array(row)) for row in splits]
+    return [(row == 1, row == 2, row == 3) for row in rows]
 
 
 def _cut(nodes: NDArray[np.int64], train: float, val: float) -> Split:

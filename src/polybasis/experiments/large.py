@@ -20,7 +20,7 @@ from polybasis.train.config import Config, load_preset
 from polybasis.train.fitting import OnEpoch
 from polybasis.train.job import Job, OnResult, adapt_config, run_jobs
 from polybasis.train.results import Result, read_results
-from polybasis.train.source import FolderSource, NamedSource, Source
+from polybasis.train.source import Source
 
 DEGREE = 10  # of the stored bases
 
@@ -129,13 +129,13 @@ def run_table(
             )
     found, diverged = [], []
     for model, dataset in cells:
-        source: Source = NamedSource(dataset, root)
+        source = Source.named(dataset, root)
         if table.on_store(model, dataset):
             place = stores / f"{dataset}.store"
             if not (place / "basis.json").exists():
                 graph = graph_folder_of(dataset, stores, root, memory)
                 precompute(graph, place, DEGREE, memory=memory, cluster=cluster, on_step=on_step)
-            source = FolderSource(place)
+            source = Source.folder(place)
         config, protocol = adapt_config(config_for(table, model, dataset), source), CATALOGUE[dataset].protocol
         planned = [Job(config, source, protocol, seed, seed) for seed in range(seeds)]
         try:

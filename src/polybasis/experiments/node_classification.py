@@ -12,7 +12,7 @@ from polybasis.files import write_atomically
 from polybasis.train.config import Config, Preset, load_preset
 from polybasis.train.job import Job, OnResult, run_jobs
 from polybasis.train.results import Result, read_results
-from polybasis.train.source import NamedSource
+from polybasis.train.source import Source
 
 MODELS = (
     "mlp",
@@ -62,7 +62,7 @@ def plan_jobs(
             raise unknown_dataset(name)
     return {
         model: [
-            Job(config_for(model, dataset, preset), NamedSource(dataset, root), CATALOGUE[dataset].protocol, i, i)
+            Job(config_for(model, dataset, preset), Source.named(dataset, root), CATALOGUE[dataset].protocol, i, i)
             for dataset in datasets
             for i in range(min(splits, FIXED_SPLITS) if CATALOGUE[dataset].protocol == "fixed" else splits)
         ]

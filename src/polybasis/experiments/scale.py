@@ -18,7 +18,7 @@ from polybasis.store.precompute import precompute
 from polybasis.train.config import Config, load_preset
 from polybasis.train.job import Job, OnResult, adapt_config, run_jobs
 from polybasis.train.results import Result, read_results, summarize
-from polybasis.train.source import FolderSource, NamedSource
+from polybasis.train.source import Source
 
 SIZES, ON_GRAPH, ON_STORE = "sizes.jsonl", "on-graph.jsonl", "on-store.jsonl"
 DATASETS = ("cornell5", "pubmed", "tolokers")
@@ -106,7 +106,7 @@ def compare(
         if not (place / "basis.json").exists():
             graph = graph_folder_of(dataset, stores, root, memory)
             precompute(graph, place, DEGREE, memory=memory, keep="all")
-        on_store, on_graph = FolderSource(place), NamedSource(dataset, root)
+        on_store, on_graph = Source.folder(place), Source.named(dataset, root)
         planned = [
             Job(adapt_config(store_config(model, dataset), on_store), on_store, protocol, split, split)
             for model in models

@@ -5,6 +5,9 @@ The filters are differentiable. For the backward pass they save their K+1 vector
 
 from __future__ import annotations
 
+import threading
+import weakref
+from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
@@ -13,8 +16,14 @@ from torch.autograd.function import once_differentiable
 
 from polybasis.graph import Graph
 from polybasis.krylov.basis import OptimalBasis
-from polybasis.krylov.kernels import Kernels, kernels_for
+from polybasis.krylov.kernels import Kernels
+from polybasis.krylov.native_kernels import NativeKernels
+from polybasis.krylov.reference_kernels import ReferenceKernels
+from polybasis.krylov.reordered_kernels import Reordering
 from polybasis.recurrence import Recurrence, checked_degree
+
+MIN_PANEL_BYTES = 32 << 20  # smaller panels of channels fit into the last-level cache in any order of the nodes
+MIN_ROWS_SAVED = 10  # reads from memory saved per node and call, below which permuting the signal does not pay
 
 
 def optimal_basis(graph: Graph, x: Tensor, K: int) -> OptimalBasis:
@@ -177,6 +186,62 @@ class _RecurrenceFilter(torch.autograd.Function):
         h, alpha, *numbers = ctx.saved_tensors
         x_bar, alpha_bar, bars = ctx.kernels.recurrence_adjoint(h, alpha, Recurrence(*numbers), z_bar.contiguous())
         return x_bar, None, None, alpha_bar, *bars
+
+
+# ---- kernels -------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Cached:
+    """Kernels of one graph for one data type and device."""
+
+    kernels: Kernels
+    reordering: Reordering | None = None  # created by the first signal that is large enough
+
+
+# Kernels hold no reference to their graph, so an entry disappears with its graph.
+_CACHE: weakref.WeakKeyDictionary[Graph, dict[tuple[torch.dtype, torch.device], _Cached]] = weakref.WeakKeyDictionary()
+_LOCK = threading.Lock()
+
+
+def kernels_for(graph: Graph, x: Tensor, K: int = 0) -> Kernels:
+    """Returns the fastest kernels for signals of this data type, device and shape, created once per graph.
+
+    Args:
+        graph: The graph, N nodes.
+        x: The signal, (N, d).
+        K: The degree of a filter, or 0 if all basis vectors are returned to the caller: undoing the permutation of a
+            whole basis takes longer than reordered nodes save.
+    """
+    key = x.dtype, x.device
+    cached = _CACHE.get(graph, {}).get(key) or _create(graph, *key)
+    kernels = cached.kernels
+    if not isinstance(kernels, NativeKernels):
+        return kernels
+    panel_bytes = len(x) * min(x.shape[1], kernels.panel_width) * x.itemsize
+    # A product reads at most one row per nonzero.
+    if panel_bytes < MIN_PANEL_BYTES or K * len(graph.indices) < MIN_ROWS_SAVED * len(x):
+        return kernels
+    if cached.reordering is None:
+        cached.reordering = Reordering(kernels.operator, graph.indptr, graph.indices, x.dtype)
+    return cached.reordering.kernels if K * cached.reordering.rows_saved >= MIN_ROWS_SAVED else kernels
+
+
+def clear_kernels(graph: Graph) -> None:
+    """Drops the kernels of a graph and their pooled buffers."""
+    with _LOCK:
+        _CACHE.pop(graph, None)
+
+
+def _create(graph: Graph, dtype: torch.dtype, device: torch.device) -> _Cached:
+    with _LOCK:
+        of_graph = _CACHE.setdefault(graph, {})
+        if (dtype, device) not in of_graph:
+            operator = graph.operator(dtype, device)
+            of_graph[dtype, device] = _Cached(
+                ReferenceKernels(graph.matrix(dtype, device)) if operator is None else NativeKernels(operator)
+            )
+        return of_graph[dtype, device]
 
 
 # ---- checks --------------------------------------------------------------------------------------------------------

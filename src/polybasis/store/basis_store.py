@@ -26,10 +26,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from polybasis.bases import PolynomialBasis
-from polybasis.data.dataset import LabelledNodes, Masks, Metric
+from polybasis.data.dataset import LabelledNodes, Masks, Metric, masks_of
 from polybasis.features import FeatureTransform
 from polybasis.store.arrays import chunks, crc32, drop_pages, open_array, read_header
-from polybasis.store.graph_folder import masks_of
 
 KIND, VERSION, OLDEST = "polybasis store", 3, 2
 

@@ -23,7 +23,7 @@ from filelock import Timeout
 from numpy.typing import NDArray
 
 from polybasis.adjacency import Adjacency
-from polybasis.data.dataset import Metric, NodeDataset
+from polybasis.data.dataset import Metric, NodeDataset, masks_of
 from polybasis.features import as_dense, as_features
 from polybasis.files import lock_for, write_atomically
 from polybasis.graph import Graph
@@ -194,12 +194,6 @@ def hash_of(checksums: dict[str, int]) -> str:
     for name, value in sorted(checksums.items()):
         digest = (digest * 1_000_003 + value + len(name)) % 2**64
     return f"{digest:016x}"
-
-
-def masks_of(splits: NDArray[np.int8] | None) -> list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
-    """Splits as boolean masks (train, validation, test)."""
-    rows = [] if splits is None else [torch.from_numpy(np.array(row)) for row in splits]
-    return [(row == 1, row == 2, row == 3) for row in rows]
 
 
 def _hash_pairs(low: NDArray[np.int64], high: NDArray[np.int64]) -> NDArray[np.uint64]:

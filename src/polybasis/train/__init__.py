@@ -9,7 +9,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "config": ["Config", "load_preset"],
         "fitting": ["Fit", "fit"],
         "job": ["Job", "run_job", "run_jobs"],
-        "source": ["FolderSource", "NamedSource", "TableSource", "find_source"],
+        "source": ["Source"],
         "trained_model": ["TrainedModel"],
     },
 )

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import tomllib
 from dataclasses import dataclass, field, fields, replace
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -203,11 +204,7 @@ class Config:
 
     def hyperparameters(self) -> dict[str, Any]:
         """The model's own arguments with their defaults."""
-        if not self.model.precomputed:
-            return model_class(self.model.name).hyperparameters()
-        from polybasis.nn.models.precomputed import precomputed_hyperparameters
-
-        return precomputed_hyperparameters(self.model.name)
+        return _hyperparameters(self.model.name, self.model.precomputed)
 
     def make_model(self, features: int, classes: int, nodes: int) -> Model:
         """A new model for these numbers of features, classes and nodes."""
@@ -314,6 +311,15 @@ class Config:
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise ValueError(f"{path}: {error}") from error
         return cls.from_dict(document, str(path))
+
+
+@cache
+def _hyperparameters(model: str, precomputed: bool) -> dict[str, Any]:
+    if not precomputed:
+        return model_class(model).hyperparameters()
+    from polybasis.nn.models.precomputed import precomputed_hyperparameters
+
+    return precomputed_hyperparameters(model)
 
 
 def _changed(kind: type[Config], entries: dict[str, Any], values: dict[str, Any]) -> Config:

@@ -108,7 +108,7 @@ class FullBatch:
         self._next: tuple[Model, Tensor] | None = None  # logits that the next epoch starts from
 
     def make_model(self, config: Config) -> Model:
-        model = config.make_model(self.data.num_features, self.data.num_classes, len(self.data.y))
+        model = config.make_model(self.data.x.shape[1], len(self.data.classes), len(self.data.y))
         if config.label_reuse is not None:
             model.set_labels(self.split.train, self.data.y)  # type: ignore[operator]
         self._x = model.precompute(self._x, self.data.graph)
@@ -132,9 +132,10 @@ class FullBatch:
 
     def logits(self, model: Model, nodes: Tensor) -> Tensor:
         model.eval()
-        with torch.set_grad_enabled(model.deterministic):
+        deterministic = model.deterministic
+        with torch.set_grad_enabled(deterministic):
             logits: Tensor = model(self._x, self.data.graph)
-        if model.deterministic:  # training mode would compute the same
+        if deterministic:  # training mode would compute the same
             self._next = model, logits
         return logits.detach()[nodes]
 

@@ -21,7 +21,7 @@ from polybasis.train.config import Config
 from polybasis.train.distributed import ProcessGroup
 from polybasis.train.fitting import OnEpoch, fit, fit_task
 from polybasis.train.results import Result
-from polybasis.train.source import FolderSource, Source
+from polybasis.train.source import Source
 
 OnResult = Callable[[Result], None]
 
@@ -57,9 +57,10 @@ def adapt_config(config: Config, source: Source) -> Config:
     Raises:
         ValueError: if the configuration contradicts the store.
     """
-    data = source.open() if isinstance(source, FolderSource) else None
-    if not isinstance(data, BasisStore):
+    if source.kind != "store":
         return config
+    data = source.open()
+    assert isinstance(data, BasisStore)
     if not config.model.precomputed:
         raise ValueError(f"{data.path} is a store; models on it need precomputed = true in [model]")
     if config.feature_transform not in (None, data.feature_transform):

@@ -1,12 +1,14 @@
-"""Where data comes from: a named data set, tables, a graph folder or a store. Opened when needed, once a process."""
+"""Where data comes from: a named data set, tables, a graph folder or a store."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
 from pathlib import Path
+from typing import Literal
 
-from polybasis.data.catalogue import CATALOGUE, load
+from polybasis.data.catalogue import CATALOGUE, load, unknown_dataset
 from polybasis.data.dataset import NodeDataset
 from polybasis.store.basis_store import BasisStore, open_store
 from polybasis.store.graph_folder import GraphFolder
@@ -15,119 +17,76 @@ Data = NodeDataset | BasisStore
 
 
 @dataclass(frozen=True)
-class NamedSource:
-    """A data set of the catalogue.
+class Source:
+    """Data that a job trains on, opened when it is needed and once a process.
+
+    Make one with :meth:`named`, :meth:`folder` or :meth:`tables`.
 
     Attributes:
-        name: its name.
-        root: the folder of all data sets; see :func:`polybasis.data.data_root`.
+        kind: what it is.
+        name: name of the data set.
+        protocol: its split protocol.
+        identity: names the contents; two sources with the same identity have the same contents.
+        open: returns the data: a data set in memory, or a store.
     """
 
+    kind: Literal["data set", "graph folder", "store", "tables"]
     name: str
-    root: str | None = None
+    protocol: str
+    identity: str
+    open: Callable[[], Data] = field(compare=False)
 
-    def open(self) -> Data:
-        """The data set, in memory."""
-        return _named(self.name, self.root)
+    @classmethod
+    def named(cls, name: str, root: str | None = None) -> Source:
+        """A data set of the catalogue, which is not loaded yet.
 
-    @property
-    def protocol(self) -> str:
-        """The split protocol of the data set."""
-        return CATALOGUE[self.name].protocol
+        Args:
+            name: its name.
+            root: the folder of all data sets; see :func:`polybasis.data.data_root`.
 
-    @property
-    def identity(self) -> str:
-        """Names the contents."""
-        return self.name
+        Raises:
+            ValueError: for an unknown name.
+        """
+        if name not in CATALOGUE:
+            raise unknown_dataset(name)
+        return cls("data set", name, CATALOGUE[name].protocol, name, partial(_load, name, root))
 
+    @classmethod
+    def folder(cls, path: Path) -> Source:
+        """A graph folder or a store.
 
-@dataclass(frozen=True)
-class FolderSource:
-    """A graph folder or a store."""
+        Raises:
+            FileNotFoundError, ValueError: if it is neither, or damaged.
+        """
+        if (path / "store.json").exists():
+            store = _open_store(path)
+            return cls("store", store.name, store.protocol, store.fingerprint, partial(_open_store, path))
+        graph = GraphFolder.open(path)
+        return cls("graph folder", graph.name, graph.protocol, graph.identity, partial(_load_folder, path))
 
-    path: Path
+    @classmethod
+    def tables(cls, edges: Path, features: Path | None = None, labels: Path | None = None) -> Source:
+        """The user's own files, which are read at once; see :func:`polybasis.data.read_tables`.
 
-    def open(self) -> Data:
-        """The data set of a graph folder, in memory; or the store, mapped."""
-        return _folder(self.path)
-
-    @property
-    def name(self) -> str:
-        """Name of the data set."""
-        return self.open().name
-
-    @property
-    def protocol(self) -> str:
-        """The split protocol of the data set."""
-        return self.open().protocol
-
-    @property
-    def identity(self) -> str:
-        """Names the contents."""
-        return self.open().fingerprint
-
-
-@dataclass(frozen=True)
-class TableSource:
-    """The user's own files; see :func:`polybasis.data.read_tables`."""
-
-    edges: Path
-    features: Path | None = None
-    labels: Path | None = None
-
-    def open(self) -> Data:
-        """The data set, in memory."""
-        return self._data
-
-    @cached_property
-    def _data(self) -> NodeDataset:
-        from polybasis.data.tables import read_tables
-
-        return read_tables(self.edges, self.features, self.labels)
-
-    @property
-    def name(self) -> str:
-        """Name of the data set."""
-        return self.edges.stem
-
-    @property
-    def protocol(self) -> str:
-        """The split protocol of the data set."""
-        return "stratified"
-
-    @property
-    def identity(self) -> str:
-        """Names the contents."""
-        return self._data.fingerprint
+        Raises:
+            FileNotFoundError, ValueError: if a file cannot be used; names file and line.
+        """
+        data = _read_tables(edges, features, labels)
+        read = partial(_read_tables, edges, features, labels)
+        return cls("tables", data.name, data.protocol, data.fingerprint, read)
 
 
-Source = NamedSource | FolderSource | TableSource
-
-
-def find_source(text: str, root: str | None = None) -> NamedSource | FolderSource:
-    """The source that a user names.
-
-    Args:
-        text: the name of a data set, a graph folder or a store.
-        root: the folder of all data sets.
-
-    Raises:
-        ValueError: if it is none of them.
-    """
-    folder = Path(text)
-    if (folder / "store.json").exists() or (folder / "graph.json").exists():
-        return FolderSource(folder)
-    if text in CATALOGUE:
-        return NamedSource(text, root)
-    kind = "a folder, but neither a graph folder nor a store" if folder.is_dir() else "not a data set or a folder"
-    raise ValueError(f"{text} is {kind}; `polybasis datasets` lists data sets")
+_load = lru_cache(maxsize=2)(load)
+_open_store = lru_cache(maxsize=2)(open_store)
 
 
 @lru_cache(maxsize=2)
-def _named(name: str, root: str | None) -> NodeDataset:
-    return load(name, root)
+def _load_folder(path: Path) -> NodeDataset:
+    return GraphFolder.open(path).load()
 
 
-@lru_cache(maxsize=2)
-def _folder(path: Path) -> Data:
-    return open_store(path) if (path / "store.json").exists() else GraphFolder.open(path).load()
+@lru_cache(maxsize=1)
+def _read_tables(edges: Path, features: Path | None, labels: Path | None) -> NodeDataset:
+    from polybasis.data.tables import read_tables
+
+    return read_tables(edges, features, labels)

@@ -7,7 +7,7 @@
 namespace polybasis {
 namespace {
 
-// Each share has a counter for every row; together the counters are to be no larger than what is sorted.
+// Each share has a counter for every row. Limits the shares so that the counters take no more memory than the entries.
 int useful_shares(int threads, int64_t entries, int64_t rows) {
   return static_cast<int>(std::clamp<int64_t>(entries / std::max<int64_t>(rows, 1), 1, threads));
 }
@@ -65,7 +65,7 @@ EntryRows<Entry> sorted_by_row(int64_t rows, int shares, int64_t spare, const Fo
     place = sorted.last[i] + spare;
   }
   sorted.entries.reset(new Entry[place]);
-  ask_for_huge_pages(sorted.entries.get(), place * sizeof(Entry));
+  advise_huge_pages(sorted.entries.get(), place * sizeof(Entry));
   sort.write_entries([&](int64_t place, int64_t column, double weight) { sorted.entries[place] = Entry(column, weight); });
   return sorted;
 }

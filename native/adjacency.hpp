@@ -1,4 +1,4 @@
-// Undirected pairs of nodes into a symmetric adjacency matrix in compressed rows.
+// Builds a symmetric adjacency matrix in compressed rows from pairs of nodes.
 #pragma once
 
 #include <cstdint>

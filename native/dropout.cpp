@@ -1,4 +1,4 @@
-// Dropout that keeps no mask: what was dropped is computed again from the seed.
+// Dropout without a stored mask: the mask is recomputed from the seed.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -8,7 +8,7 @@
 namespace polybasis {
 namespace {
 
-// 64 random bits for each number of a sequence (SplitMix64; Steele, Lea and Flood, "Fast splittable pseudorandom number
+// Entry `place` of a sequence of 64 random bits (SplitMix64; Steele, Lea and Flood, "Fast splittable pseudorandom number
 // generators", 2014).
 inline uint64_t random_bits(uint64_t seed, uint64_t place) {
   uint64_t z = seed + (place + 1) * 0x9e3779b97f4a7c15u;
@@ -17,7 +17,7 @@ inline uint64_t random_bits(uint64_t seed, uint64_t place) {
   return z ^ (z >> 31);
 }
 
-constexpr int64_t block = 256;  // places whose random numbers are drawn together, 16 bits each
+constexpr int64_t block = 256;  // entries whose random numbers are drawn together, 16 bits each
 
 }  // namespace
 
@@ -32,7 +32,7 @@ void dropout(int threads, int64_t n, const T* x, double p, uint64_t seed, int64_
     for (int64_t j = 0; j < block / 4; ++j) bits[j] = random_bits(seed, static_cast<uint64_t>((offset + first) / 4 + j));
     uint16_t draws[block];
     std::memcpy(draws, bits, sizeof bits);
-    // Branches on random numbers would be guessed wrong half of the time: this is a multiplication.
+    // A multiplication, because branches on random numbers are mispredicted.
     for (int64_t j = 0; j < std::min(block, n - first); ++j) y[first + j] = x[first + j] * (draws[j] >= dropped ? scale : T(0));
   }
 }

@@ -1,4 +1,4 @@
-// The optimal basis: the Lanczos process on all channels at once, kept orthonormal, ended at each channel's rank.
+// The optimal basis: the Lanczos process on all channels at once, with partial reorthogonalisation and rank detection.
 #include <cmath>
 #include <limits>
 
@@ -10,21 +10,21 @@
 namespace polybasis {
 namespace {
 
-// How far rounding has carried v_{k+1} from each earlier vector, channel by channel, followed by the recurrence that
-// <v_{k+1}, v_j> obeys (Simon, "The Lanczos algorithm with partial reorthogonalization", 1984). An estimate costs K^2
-// numbers where the inner products themselves would cost another pass over the whole basis at every step.
-class Drift {
+// Estimates the loss of orthogonality omega_j = <v_{k+1}, v_j> of each channel by its three-term recurrence (Simon, "The Lanczos
+// algorithm with partial reorthogonalization", Mathematics of Computation 42, 1984). The estimates take O(K^2) operations; the
+// inner products themselves would take another sweep over the basis in every step.
+class OmegaRecurrence {
  public:
-  Drift(int K, int width, double unit) : width_(width), unit_(unit) {
-    for (auto* rows : {&before_, &now_, &next_}) rows->assign(static_cast<size_t>(K + 2) * width, 0.0);
+  OmegaRecurrence(int K, int width, double per_step) : width_(width), per_step_(per_step) {
+    for (auto* rows : {&previous_, &current_, &next_}) rows->assign(static_cast<size_t>(K + 2) * width, 0.0);
   }
 
   struct Estimate {
-    double worst;  // largest |<v_{k+1}, v_j>| over j <= k
-    int reach;     // those from j = reach on are far below the limit, and so are <v_k, v_j>
+    double largest;  // |omega_j| over j <= k
+    int vectors;     // from j = vectors on, |<v_{k+1}, v_j>| and |<v_k, v_j>| are far below the limit
   };
 
-  // What to expect of v_{k+1} in a channel; gamma and beta hold steps 0 .. k (beta to k + 1).
+  // The estimate for v_{k+1} in a channel. gamma holds steps 0 .. k, beta steps 0 .. k + 1.
   Estimate advance(int channel, int k, double limit, const double* gamma, const double* beta) {
     const auto at = [&](int j) { return static_cast<size_t>(j) * width_ + channel; };
     const auto g = [&](int j) { return gamma[j * width_ + channel]; };
@@ -32,39 +32,39 @@ class Drift {
     const double norm = b(k + 1);
     Estimate estimate{0, 0};
     const auto note = [&](int j) {
-      const double drift = std::abs(next_[at(j)]);
-      estimate.worst = std::max(estimate.worst, drift);
-      if (drift > limit / 16 || (j < k && std::abs(now_[at(j)]) > limit / 16)) estimate.reach = j + 1;
+      const double omega = std::abs(next_[at(j)]);
+      estimate.largest = std::max(estimate.largest, omega);
+      if (omega > limit / 16 || (j < k && std::abs(current_[at(j)]) > limit / 16)) estimate.vectors = j + 1;
     };
-    now_[at(k)] = 1;
+    current_[at(k)] = 1;
     for (int j = 0; j < k; ++j) {
-      double drift = b(j + 1) * now_[at(j + 1)] + (g(j) - g(k)) * now_[at(j)];
-      if (j > 0) drift += b(j) * now_[at(j - 1)];
-      if (k > 0) drift -= b(k) * before_[at(j)];
-      drift += std::copysign(unit_, drift);
-      next_[at(j)] = drift / norm;
+      double omega = b(j + 1) * current_[at(j + 1)] + (g(j) - g(k)) * current_[at(j)];
+      if (j > 0) omega += b(j) * current_[at(j - 1)];
+      if (k > 0) omega -= b(k) * previous_[at(j)];
+      omega += std::copysign(per_step_, omega);
+      next_[at(j)] = omega / norm;
       note(j);
     }
-    next_[at(k)] = unit_ / norm;
+    next_[at(k)] = per_step_ / norm;
     note(k);
     return estimate;
   }
 
-  // v_k and v_{k+1} have just been orthogonalised against the first `count` vectors, themselves left out.
-  void reset(int k, int count, double left) {
-    std::fill_n(next_.begin(), static_cast<size_t>(count) * width_, left);
-    std::fill_n(now_.begin(), static_cast<size_t>(std::min(count, k)) * width_, left);
+  // Call after v_k and v_{k+1} have been orthogonalised against the first `count` vectors (v_k not against itself).
+  void reset(int k, int count, double omega) {
+    std::fill_n(next_.begin(), static_cast<size_t>(count) * width_, omega);
+    std::fill_n(current_.begin(), static_cast<size_t>(std::min(count, k)) * width_, omega);
   }
 
   void shift() {
-    std::swap(before_, now_);
-    std::swap(now_, next_);
+    std::swap(previous_, current_);
+    std::swap(current_, next_);
   }
 
  private:
   int width_;
-  double unit_;
-  std::vector<double> before_, now_, next_;
+  double per_step_;
+  std::vector<double> previous_, current_, next_;
 };
 
 template <class T, class I>
@@ -73,43 +73,43 @@ class Lanczos {
   Lanczos(Engine<T, I>& engine, int width, int K, T* V, double* gamma, double* beta, int64_t* rank)
       : engine_(engine), width_(width), plane_(engine.graph.rows * width), V_(V), gamma_(gamma),
         beta_(beta), rank_(rank), K_(K), noise_(width), scale_(width), weights_(static_cast<size_t>(2 * K + 2) * width),
-        drift_(K, width, Tolerance<T>::drift_per_step(engine.graph.rows)) {}
+        omega_(K, width, Tolerance<T>::omega_per_step(engine.graph.rows)) {}
 
-  // v_0 = x / |x|, up to the factor left in scale_. The power of two keeps the squares of any finite x in range.
+  // v_0 = x / |x|, up to the factor in scale_. Scaling by a power of two keeps the squares of any finite x in range.
   void start(const T* x, const double* peaks) {
     std::vector<double> factor(width_, 0.0);
     for (int c = 0; c < width_; ++c)
       if (peaks[c] >= std::numeric_limits<T>::min()) factor[c] = std::ldexp(1.0, -std::ilogb(peaks[c]));
     const auto squares = engine_.sum(width_, [&](Rows rows, double* sums) {
-      engine_.on_rows.rescale(width_, rows, x, factor.data(), V_, sums);
+      engine_.vector_kernels.rescale(width_, rows, x, factor.data(), V_, sums);
     });
     for (int c = 0; c < width_; ++c) {
       const double norm = std::sqrt(squares[c]);
       rank_[c] = 0;
-      end_or_go_on(c, 0, norm);
+      accept_or_end(c, 0, norm);
       if (norm > 0) beta_[c] = std::min<double>(norm / factor[c], std::numeric_limits<T>::max());
     }
   }
 
-  // v_{k+1}, up to scale_, from v_k and v_{k-1}; v_k becomes final.
+  // Computes v_{k+1}, up to the factor in scale_, from v_k and v_{k-1}, and normalises v_k.
   void step(int k) {
     T* w = vector(k + 1);
     set_noise(k);
     project(k, w);
     const auto scale = split(scale_.data()), gamma = split(row(gamma_, k));
-    auto norms = lengths([&](Rows rows, double* sums) {
-      engine_.on_rows.subtract(width_, rows, vector(k), scale, gamma, w, sums);
+    auto norms = norms_of([&](Rows rows, double* sums) {
+      engine_.vector_kernels.scale_and_subtract(width_, rows, vector(k), scale, gamma, w, sums);
     });
-    const int reach = drift_reach(k, norms);
-    if (reach > 0) orthogonalise(k, reach, norms);
-    for (int c = 0; c < width_; ++c) end_or_go_on(c, k + 1, norms[c]);
-    drift_.shift();
+    const int count = vectors_to_reorthogonalise(k, norms);
+    if (count > 0) reorthogonalise(k, count, norms);
+    for (int c = 0; c < width_; ++c) accept_or_end(c, k + 1, norms[c]);
+    omega_.shift();
   }
 
-  // v_K becomes final.
+  // Normalises v_K.
   void finish(int K) {
     engine_.sum(width_, [&](Rows rows, double* sums) {
-      engine_.on_rows.rescale(width_, rows, vector(K), scale_.data(), vector(K), sums);
+      engine_.vector_kernels.rescale(width_, rows, vector(K), scale_.data(), vector(K), sums);
     });
     std::fill(scale_.begin(), scale_.end(), 1.0);
   }
@@ -120,7 +120,7 @@ class Lanczos {
     const auto scale = split(scale_.data()), beta = split(row(beta_, k));
     const auto Pv = engine_.product_with(vector(k));
     const auto sums = engine_.sum(width_, [&](Rows rows, double* partial) {
-      engine_.on_graph.lanczos_product(Pv, width_, rows, vector(k), scale, v_prev, beta, w, partial);
+      engine_.product_kernels.lanczos_product(Pv, width_, rows, vector(k), scale, v_prev, beta, w, partial);
     });
     for (int c = 0; c < width_; ++c) row(gamma_, k)[c] = sums[c] * scale_[c];
   }
@@ -129,38 +129,39 @@ class Lanczos {
   T* vector(int k) { return V_ + k * plane_; }
   double* row(double* numbers, int k) { return numbers + k * width_; }
 
-  Split<T> split(const double* numbers) const { return Split<T>::of(numbers, width_); }
+  DoubleWord<T> split(const double* numbers) const { return DoubleWord<T>::of(numbers, width_); }
 
-  template <class Pass>
-  std::vector<double> lengths(Pass&& pass) {
-    auto squares = engine_.sum(width_, pass);
+  // The norms of the vectors whose squared norms the kernel sums.
+  template <class Kernel>
+  std::vector<double> norms_of(Kernel&& kernel) {
+    auto squares = engine_.sum(width_, kernel);
     for (double& square : squares) square = std::sqrt(square);
     return squares;
   }
 
-  // The error to expect in each residual after v_k.
+  // The error expected in the residual after v_k, for each channel.
   void set_noise(int k) {
-    // Errors matter as far as they are orthogonal to v_0 .. v_{k+1}. The last vector that a space has room for has none.
+    // Only the part of the error orthogonal to v_0 .. v_{k+1} matters; it is zero once they span the whole space.
     const double nodes = static_cast<double>(engine_.graph.rows);
     const double outside = std::sqrt(std::max(nodes - k - 2, 0.0) / nodes);
     for (int c = 0; c < width_; ++c) {
-      double largest = 0, noise = Tolerance<T>::noise;
+      double largest = 0, noise = Tolerance<T>::noise_level;
       for (int j = 1; j <= k; ++j) largest = std::max(largest, row(beta_, j)[c]);
       for (int j = 1; j <= k; ++j)
-        if (const double beta = row(beta_, j)[c]; beta > 0) noise *= std::max(1.0, Tolerance<T>::small / beta);
-      noise_[c] = std::min(noise, std::max(Tolerance<T>::most * largest, Tolerance<T>::noise)) * outside;
+        if (const double beta = row(beta_, j)[c]; beta > 0) noise *= std::max(1.0, Tolerance<T>::amplification_threshold / beta);
+      noise_[c] = std::min(noise, std::max(Tolerance<T>::noise_cap * largest, Tolerance<T>::noise_level)) * outside;
     }
   }
 
-  // Whether the basis of a channel ends at v_k, whose residual has this length.
+  // Whether the basis of a channel ends at v_k, given the norm of its residual; see Tolerance.
   bool ends(int c, int k, double norm) const {
-    if (norm <= Tolerance<T>::rounding || k + 1 >= engine_.graph.rows) return true;
-    return norm <= noise_[c] && stopping_error(c, k, norm) <= Tolerance<T>::harmless;
+    if (norm <= Tolerance<T>::rounding_level || k + 1 >= engine_.graph.rows) return true;
+    return norm <= noise_[c] && stopping_error(c, k, norm) <= Tolerance<T>::max_stopping_error;
   }
 
-  // A bound for |T_m(P) x - |x| V T_m(T) e_0| / |x| over all m <= K where v_k is the last vector. Each step of the Chebyshev
-  // recurrence on y_m = T_m(T) e_0 drops 2 beta v_{k+1} times the last entry of y_m (half of that at the first); what is dropped at
-  // step m arrives at step K multiplied by U_{K-1-m}(P), of norm K - m at most.
+  // A bound for |T_m(P) x - |x| V T_m(T) e_0| / |x| over all m <= K if v_k is the last vector. Each step of the Chebyshev
+  // recurrence on y_m = T_m(T) e_0 drops 2 beta v_{k+1} times the last entry of y_m (half of that in the first step). The term
+  // dropped in step m reaches step K multiplied by U_{K-1-m}(P), whose norm is at most K - m.
   double stopping_error(int c, int k, double norm) const {
     std::vector<double> y(k + 1, 0.0), before(k + 1, 0.0), next(k + 1);
     y[0] = 1;
@@ -180,48 +181,48 @@ class Lanczos {
     return bound;
   }
 
-  void end_or_go_on(int c, int k, double norm) {
+  void accept_or_end(int c, int k, double norm) {
     const bool alive = norm > 0 && !(k > 0 && ends(c, k - 1, norm));
     row(beta_, k)[c] = alive ? norm : 0;
     scale_[c] = alive ? 1 / norm : 0;
     rank_[c] += alive;
   }
 
-  // Against how many of v_0 .. v_k the next vector has to be orthogonalised again.
-  int drift_reach(int k, const std::vector<double>& norms) {
+  // The number of vectors among v_0 .. v_k to reorthogonalise v_{k+1} against; 0 if that is not necessary.
+  int vectors_to_reorthogonalise(int k, const std::vector<double>& norms) {
     bool any = false;
-    int reach = 0;
+    int count = 0;
     for (int c = 0; c < width_; ++c) {
       if (ends(c, k, norms[c])) continue;
       row(beta_, k + 1)[c] = norms[c];
-      const auto estimate = drift_.advance(c, k, Tolerance<T>::drift, gamma_, beta_);
+      const auto estimate = omega_.advance(c, k, Tolerance<T>::max_omega, gamma_, beta_);
       const double product = std::hypot(norms[c], row(gamma_, k)[c], k > 0 ? row(beta_, k)[c] : 0.0);  // |P v_k|
-      const bool cancelled = norms[c] < Tolerance<T>::cancelled * product;
-      any |= cancelled || estimate.worst > Tolerance<T>::drift;
-      reach = std::max(reach, cancelled ? k + 1 : estimate.reach);
+      const bool cancelled = norms[c] < Tolerance<T>::cancellation * product;
+      any |= cancelled || estimate.largest > Tolerance<T>::max_omega;
+      count = std::max(count, cancelled ? k + 1 : estimate.vectors);
     }
-    return any ? reach : 0;
+    return any ? count : 0;
   }
 
-  // Takes from w what it has of the first `count` vectors, again while that shortens it much ("twice is enough", Kahan and
-  // Parlett). v_k is freed of them in the same sweep: by the recurrence its drift would come back in v_{k+2}.
-  void orthogonalise(int k, int count, std::vector<double>& norms) {
+  // Orthogonalises w against the first `count` vectors, and repeats while its norm drops substantially ("twice is enough", Kahan
+  // and Parlett). The same sweep reorthogonalises v_k, whose error would otherwise re-enter v_{k+2} through the recurrence.
+  void reorthogonalise(int k, int count, std::vector<double>& norms) {
     const size_t numbers = static_cast<size_t>(count) * width_;
     T* v = k > 0 ? vector(k) : nullptr;
     for (bool shorter = true; shorter; v = nullptr) {
       const auto inner = engine_.sum((v ? 2 : 1) * numbers, [&](Rows rows, double* sums) {
-        engine_.on_rows.dots(width_, rows, vector(k + 1), v, V_, plane_, count, sums);
+        engine_.vector_kernels.basis_dots(width_, rows, vector(k + 1), v, V_, plane_, count, sums);
       });
       std::copy(inner.begin(), inner.end(), weights_.begin());
       if (v && count > k) std::fill_n(weights_.begin() + numbers + k * width_, width_, T(0));  // <v_k, v_k>
-      const auto left = lengths([&](Rows rows, double* sums) {
-        engine_.on_rows.remove(width_, rows, vector(k + 1), vector(k + 1), v, V_, plane_, count, weights_.data(), sums);
+      const auto left = norms_of([&](Rows rows, double* sums) {
+        engine_.vector_kernels.project_out(width_, rows, vector(k + 1), vector(k + 1), v, V_, plane_, count, weights_.data(), sums);
       });
       shorter = false;
       for (int c = 0; c < width_; ++c) shorter |= left[c] < 0.7 * norms[c] && !ends(c, k, left[c]);
       norms = left;
     }
-    drift_.reset(k, count, Tolerance<T>::after_projection);
+    omega_.reset(k, count, Tolerance<T>::omega_after_projection);
   }
 
   Engine<T, I>& engine_;
@@ -233,7 +234,7 @@ class Lanczos {
   const int K_;
   std::vector<double> noise_, scale_;
   std::vector<T> weights_;
-  Drift drift_;
+  OmegaRecurrence omega_;
 };
 
 template <class T, class I>
@@ -252,22 +253,22 @@ void basis_of_panel(const Csr<T, I>& graph, Isa isa, int threads, int d, int K, 
 template <class T, class I>
 void optimal_basis(const Csr<T, I>& graph, Isa isa, int threads, int d, int K, const T* x, const double* peaks, T* V,
                    double* gamma, double* sqrt_beta, int64_t* rank, bool last_gamma) {
-  over_panels<T>(graph.rows, d, threads, [&](const Panel& panel) {
-    const ColumnsIn<T> x_(x, graph.rows, d, panel);
-    const ColumnsOut<double> gamma_(gamma, K + 1, d, panel), sqrt_beta_(sqrt_beta, K + 1, d, panel);
+  for_each_panel<T>(graph.rows, d, threads, [&](const Panel& panel) {
+    const InputColumns<T> x_(x, graph.rows, d, panel);
+    const OutputColumns<double> gamma_(gamma, K + 1, d, panel), sqrt_beta_(sqrt_beta, K + 1, d, panel);
     basis_of_panel<T, I>(graph, isa, panel.threads, panel.width, K, x_, peaks + panel.first,
-                         packed(V, K + 1, graph.rows, panel), gamma_, sqrt_beta_, rank + panel.first, last_gamma);
+                         panel_data(V, K + 1, graph.rows, panel), gamma_, sqrt_beta_, rank + panel.first, last_gamma);
   });
 }
 
 template <class T, class I>
 void combine(const Csr<T, I>& graph, Isa isa, int threads, int d, int K, const T* V, const T* alpha, T* z) {
-  over_panels<T>(graph.rows, d, threads, [&](const Panel& panel) {
-    const ColumnsIn<T> alpha_(alpha, K + 1, d, panel);
-    const ColumnsOut<T> z_(z, graph.rows, d, panel);
+  for_each_panel<T>(graph.rows, d, threads, [&](const Panel& panel) {
+    const InputColumns<T> alpha_(alpha, K + 1, d, panel);
+    const OutputColumns<T> z_(z, graph.rows, d, panel);
     Engine<T, I> engine(graph, isa, panel.threads, panel.width);
     engine.run([&](Rows rows) {
-      engine.on_rows.combine(panel.width, rows, nullptr, nullptr, packed(V, K + 1, graph.rows, panel),
+      engine.vector_kernels.combine(panel.width, rows, nullptr, nullptr, panel_data(V, K + 1, graph.rows, panel),
                              graph.rows * panel.width, K + 1, alpha_, z_);
     });
   });
@@ -277,16 +278,16 @@ template <class T, class I>
 void product(const Csr<T, I>& graph, Isa isa, int threads, int d, const T* x, T* y) {
   Engine<T, I> engine(graph, isa, threads, d);
   const auto Px = engine.product_with(x);
-  engine.run([&](Rows rows) { engine.on_graph.product(Px, d, rows, y); });
+  engine.run([&](Rows rows) { engine.product_kernels.product(Px, d, rows, y); });
 }
 
 template <class T, class I>
 void peak(const Csr<T, I>& graph, Isa isa, int threads, int d, const T* x, double* peaks) {
   Engine<T, I> engine(graph, isa, threads, d);
-  const auto most = engine.largest(d, [&](Rows rows, double* partial) {
-    engine.on_rows.peak(d, rows, x, partial);
+  const auto largest = engine.largest(d, [&](Rows rows, double* partial) {
+    engine.vector_kernels.peak(d, rows, x, partial);
   });
-  std::copy(most.begin(), most.end(), peaks);
+  std::copy(largest.begin(), largest.end(), peaks);
 }
 
 #define POLYBASIS_INSTANTIATE(T, I)                                                                                       \

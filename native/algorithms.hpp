@@ -21,8 +21,8 @@ void product(const Csr<T, I>&, Isa, int threads, int d, const T* x, T* y);
 template <class T, class I>
 void peak(const Csr<T, I>&, Isa, int threads, int d, const T* x, double* peaks);
 
-// The optimal basis V of (P, x) with gamma, sqrt_beta and the rank of each channel. gamma[K] costs another product and is
-// computed only if `last_gamma`. peaks: see peak.
+// The optimal basis V of (P, x) with gamma, sqrt_beta and the rank of each channel. gamma[K] costs another product; it is 0
+// unless `last_gamma`. peaks: see peak.
 template <class T, class I>
 void optimal_basis(const Csr<T, I>&, Isa, int threads, int d, int K, const T* x, const double* peaks, T* V,
                       double* gamma, double* sqrt_beta, int64_t* rank, bool last_gamma);

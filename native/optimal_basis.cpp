@@ -245,7 +245,10 @@ void basis_of_panel(const Csr<T, I>& graph, Isa isa, int threads, int d, int K, 
   lanczos.start(x, peaks);
   for (int k = 0; k < K; ++k) lanczos.step(k);
   lanczos.finish(K);
-  if (last_gamma) lanczos.project(K, nullptr);
+  if (last_gamma)
+    lanczos.project(K, nullptr);
+  else
+    std::fill_n(gamma + K * d, d, 0.0);
 }
 
 }  // namespace

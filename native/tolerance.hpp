@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <limits>
 
+#include "rank_constants.hpp"  // generated from src/polybasis/krylov/rank_tolerance.toml
+
 namespace polybasis {
 
 template <class T>
@@ -24,11 +26,16 @@ struct Tolerance {
   //
   // The basis ends if v_{k+1} would be noise and the bound is at most `max_stopping_error`, or if beta is at
   // `rounding_level`, that of the rounding errors of P v_k.
-  static constexpr double rounding_level = (single ? 8 : 48) * eps;
-  static constexpr double noise_level = 48 * eps;
-  static constexpr double amplification_threshold = 0.8;
-  static inline const double noise_cap = 2 * std::cbrt(eps);
-  static constexpr double max_stopping_error = single ? 1e-3 : 1e-9;
+  static constexpr double rounding_level =
+      (single ? rank_constants::float32_rounding_level : rank_constants::float64_rounding_level) * eps;
+  static constexpr double noise_level =
+      (single ? rank_constants::float32_noise_level : rank_constants::float64_noise_level) * eps;
+  static constexpr double amplification_threshold =
+      single ? rank_constants::float32_amplification_threshold : rank_constants::float64_amplification_threshold;
+  static inline const double noise_cap =
+      (single ? rank_constants::float32_noise_cap : rank_constants::float64_noise_cap) * std::cbrt(eps);
+  static constexpr double max_stopping_error =
+      single ? rank_constants::float32_max_stopping_error : rank_constants::float64_max_stopping_error;
 
   // Omega is the estimated loss of orthogonality |<v_{k+1}, v_j>|, see OmegaRecurrence.
   //

@@ -4,6 +4,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -12,7 +13,7 @@
 #include <new>
 #include <optional>
 #include <string>
-#include <type_traits>
+#include <tuple>
 
 #include "adjacency.hpp"
 #include "algorithms.hpp"
@@ -367,7 +368,7 @@ void drop(In<T> x, double p, uint64_t seed, int64_t offset, Out<T> y, int thread
 template <class T>
 auto rank_tolerance() {
   using Of = Tolerance<T>;
-  return nb::make_tuple(Of::rounding_level, Of::noise_level, Of::amplification_threshold, Of::noise_cap, Of::max_stopping_error);
+  return std::make_tuple(Of::rounding_level, Of::noise_level, Of::amplification_threshold, Of::noise_cap, Of::max_stopping_error);
 }
 
 SelfLoops self_loops_named(const std::string& name) {

@@ -1,6 +1,9 @@
 #include "adjacency.hpp"
 
 #include <algorithm>
+#include <cassert>
+#include <limits>
+#include <utility>
 
 #include "pages.hpp"
 
@@ -123,6 +126,7 @@ bool nodes_in_range(const Pairs& pairs, int threads) {
 // Transposing rows visits the columns of each new row in ascending order: it sorts them.
 template <class Entry>
 UpperTriangle<Entry>::UpperTriangle(const Pairs& pairs, SelfLoops loops, int threads) {
+  assert(0 <= pairs.nodes && pairs.nodes <= std::numeric_limits<int32_t>::max() && threads >= 1);
   const int shares = useful_shares(threads, pairs.count, pairs.nodes);
   rows_ = transposed(sorted_by_high_node<Entry>(pairs, loops, shares), shares, loops == SelfLoops::add ? 1 : 0);
   merge(loops, threads);
@@ -176,6 +180,7 @@ void UpperTriangle<Entry>::mirror(I* indptr, I* indices, double* weight, int thr
   CountingSort sort(nodes(), shares, both_ends);
   indptr[0] = 0;
   for (int64_t i = 0; i < nodes(); ++i) indptr[i + 1] = static_cast<I>(sort.start_row(i, indptr[i]));
+  assert(indptr[nodes()] == nonzeros());
   sort.write_entries([&](int64_t place, int64_t column, [[maybe_unused]] double value) {
     indices[place] = static_cast<I>(column);
     if constexpr (Entry::weighted) weight[place] = value;

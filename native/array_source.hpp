@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <cassert>
 #include <cerrno>
 #include <cstdint>
 #include <cstdlib>
@@ -80,6 +81,7 @@ class Reader {
     // O_DIRECT requires offset, length and buffer to be aligned to pages.
     const int64_t first = source_.offset + begin * int64_t(sizeof(T)), last = source_.offset + end * int64_t(sizeof(T));
     const int64_t from = first / read_page * read_page;
+    assert(0 <= begin && begin <= end && source_.offset % int64_t(sizeof(T)) == 0);  // the result is aligned
     const int64_t most = (last - from + read_page - 1) / read_page * read_page;
     if (most > size_) {
       memory_.reset();

@@ -1,5 +1,6 @@
 // Dropout without a stored mask: the mask is recomputed from the seed.
 #include <algorithm>
+#include <cassert>
 #include <cmath>
 #include <cstring>
 
@@ -23,6 +24,7 @@ constexpr int64_t block = 256;  // entries whose random numbers are drawn togeth
 
 template <class T>
 void dropout(int threads, int64_t n, const T* x, double p, uint64_t seed, int64_t offset, T* y) {
+  assert(0 <= p && p < 1 && offset % block == 0);
   const auto dropped = static_cast<uint16_t>(std::min<long>(std::lround(p * 65536), 65535));
   const T scale = static_cast<T>(65536.0 / (65536 - dropped));
   threads = static_cast<int>(std::clamp<int64_t>(threads, 1, n / (64 * block) + 1));

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cassert>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -45,6 +46,7 @@ class Blocks {
     const int64_t blocks = std::clamp<int64_t>(work * std::max(width, 4) / min_block_work, 1, max_blocks);
     for (int64_t b = 0; b <= blocks; ++b) bounds_.push_back(row_at(work / blocks * b));
     bounds_.back() = rows;
+    assert(bounds_.front() == 0 && std::is_sorted(bounds_.begin(), bounds_.end()));
     threads_ = static_cast<int>(std::clamp<int64_t>(threads, 1, blocks));
   }
 
@@ -75,6 +77,7 @@ class Engine {
         threads_(threads), blocks_(graph.compression ? Blocks(graph.rows, threads, width) : Blocks(graph, threads, width)) {
     if (!graph.compression) return;
     const auto& [members, quotient, deltas, row_class] = *graph.compression;
+    assert(members.rows() == quotient.rows() && static_cast<int64_t>(row_class.size()) == graph.rows);
     member_blocks_.emplace(members.view(), threads, width);
     quotient_blocks_.emplace(quotient.view(), threads, width);
     class_sums_.resize(quotient.rows() * width);

@@ -23,6 +23,7 @@
 // m_k is the right-hand side of the second line at i = K. P r_{k+1} has one component in span(v_0 .. v_{K-1}), along v_{K-1}:
 // rho_k = beta_K <r_{k+1}, v_K> / beta_{k+1}. The r_k are reorthogonalised when their estimated loss of orthogonality exceeds a tolerance.
 #include <algorithm>
+#include <cassert>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -162,6 +163,7 @@ class OptimalAdjoint {
   }
 
   void reorthogonalise(T* r_k, T* r_prev, int count) {
+    assert(0 < count && count <= K_);
     bool shorter = true;
     for (int sweep = 0; sweep < 2 && shorter; ++sweep) {
       const auto squares = project_out(inner_products(r_k, r_prev, count), r_k, r_k, r_prev, count);

@@ -1,6 +1,10 @@
 // The optimal basis: the Lanczos process on all channels at once, with partial reorthogonalisation and rank detection.
+#include <algorithm>
+#include <cassert>
 #include <cmath>
 #include <limits>
+#include <utility>
+#include <vector>
 
 #include "algorithms.hpp"
 #include "engine.hpp"
@@ -30,6 +34,7 @@ class OmegaRecurrence {
     const auto g = [&](int j) { return gamma[j * width_ + channel]; };
     const auto b = [&](int j) { return beta[j * width_ + channel]; };
     const double norm = b(k + 1);
+    assert(!(norm <= 0));
     Estimate estimate{0, 0};
     const auto note = [&](int j) {
       const double omega = std::abs(next_[at(j)]);
@@ -52,6 +57,7 @@ class OmegaRecurrence {
 
   // Call after v_k and v_{k+1} have been orthogonalised against the first `count` vectors (v_k not against itself).
   void reset(int k, int count, double omega) {
+    assert(0 <= count && count <= k + 1);
     std::fill_n(next_.begin(), static_cast<size_t>(count) * width_, omega);
     std::fill_n(current_.begin(), static_cast<size_t>(std::min(count, k)) * width_, omega);
   }
@@ -241,6 +247,7 @@ template <class T, class I>
 void basis_of_panel(const Csr<T, I>& graph, Isa isa, int threads, int d, int K, const T* x, const double* peaks, T* V,
                     double* gamma, double* sqrt_beta, int64_t* rank, bool last_gamma) {
   Engine<T, I> engine(graph, isa, threads, d);
+  assert(K >= 0 && d <= max_width<T>);
   Lanczos<T, I> lanczos(engine, d, K, V, gamma, sqrt_beta, rank);
   lanczos.start(x, peaks);
   for (int k = 0; k < K; ++k) lanczos.step(k);

@@ -6,9 +6,11 @@
 #pragma once
 
 #include <algorithm>
+#include <cassert>
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <type_traits>
 
 #include "row_kernels.hpp"
 
@@ -26,6 +28,10 @@ constexpr int panel_width(int64_t rows) {
 struct Panel {
   int first, width, threads;
 };
+
+inline bool is_panel_of(const Panel& panel, int d) {
+  return panel.first >= 0 && panel.width > 0 && panel.first + panel.width <= d && panel.threads >= 1;
+}
 
 // Calls f(panel) for all panels of d channels. An exception in f (out of memory) is rethrown after the parallel region.
 template <class T, class F>
@@ -53,6 +59,7 @@ void for_each_panel(int64_t rows, int d, int threads, F&& f) {
 // The start of a panel in an array of `planes` vectors in panel layout.
 template <class T>
 T* panel_data(T* array, int planes, int64_t rows, const Panel& panel) {
+  assert(planes >= 0 && panel.first % panel_width<std::remove_const_t<T>>(rows) == 0);
   return array + planes * rows * panel.first;
 }
 
@@ -61,6 +68,7 @@ template <class T>
 class InputColumns {
  public:
   InputColumns(const T* array, int64_t rows, int d, const Panel& panel) : data_(array) {
+    assert(is_panel_of(panel, d) && reinterpret_cast<std::uintptr_t>(array) % alignof(T) == 0);
     if (panel.width == d) return;
     copy_.reset(new T[rows * panel.width]);
     for (int64_t i = 0; i < rows; ++i)
@@ -81,6 +89,7 @@ class OutputColumns {
  public:
   OutputColumns(T* array, int64_t rows, int d, const Panel& panel)
       : array_(array), rows_(rows), d_(d), panel_(panel), data_(array) {
+    assert(is_panel_of(panel, d) && reinterpret_cast<std::uintptr_t>(array) % alignof(T) == 0);
     if (panel.width == d) return;
     copy_.reset(new T[rows * panel.width]);
     data_ = copy_.get();

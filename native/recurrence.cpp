@@ -1,4 +1,8 @@
 // Filters by a three-term recurrence with separate coefficients for each channel, and their gradients.
+#include <cassert>
+#include <utility>
+#include <vector>
+
 #include "algorithms.hpp"
 #include "engine.hpp"
 #include "panels.hpp"
@@ -9,6 +13,7 @@ namespace {
 template <class T, class I>
 void recurrence_of_panel(const Csr<T, I>& graph, Isa isa, int threads, int d, int K, const Recurrence<T>& coefficients,
                          const T* alpha, const T* x, T* h, int planes, T* z) {
+  assert(K >= 0 && d <= max_width<T> && (planes >= 2 || K == 0));
   Engine<T, I> engine(graph, isa, threads, d);
   const int64_t plane = graph.rows * d;
   const auto vector = [&](int k) { return k < 0 ? nullptr : h + (k % planes) * plane; };

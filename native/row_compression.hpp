@@ -8,6 +8,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cassert>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -47,6 +48,25 @@ struct RowCompression {
   // The compression of P, or null if it saves less than a quarter of the work.
   static std::unique_ptr<const RowCompression> of(const Csr<T, I>& P);
 };
+
+// Whether indptr is monotone and all indices are in range.
+template <class T, class I>
+bool is_valid(const Csr<T, I>& matrix, int64_t columns) {
+  if (matrix.indptr[0] != 0 || !std::is_sorted(matrix.indptr, matrix.indptr + matrix.rows + 1)) return false;
+  return std::all_of(matrix.indices, matrix.indices + matrix.indptr[matrix.rows],
+                     [&](I column) { return 0 <= column && column < columns; });
+}
+
+// Whether deltas are in ascending order of rows, with earlier parents.
+template <class T>
+bool is_valid(const std::vector<RowDelta<T>>& deltas, int64_t rows) {
+  int64_t previous = -1;
+  for (const auto& [row, parent, factor] : deltas) {
+    if (row <= previous || row >= rows || parent < 0 || parent >= row) return false;
+    previous = row;
+  }
+  return true;
+}
 
 // The class of each row of P; classes are numbered in the order of their first rows.
 template <class T, class I>
@@ -227,6 +247,7 @@ bool has_sorted_rows(const Csr<T, I>& P) {
 
 template <class T, class I>
 std::unique_ptr<const RowCompression<T, I>> RowCompression<T, I>::of(const Csr<T, I>& P) {
+  assert(is_valid(P, P.rows));
   if (P.rows == 0 || !has_sorted_rows(P)) return nullptr;
   std::vector<I> row_class = classes_of_equal_rows(P);
   const I classes = *std::max_element(row_class.begin(), row_class.end()) + 1;
@@ -266,6 +287,7 @@ std::unique_ptr<const RowCompression<T, I>> RowCompression<T, I>::of(const Csr<T
   }
   const int64_t left = quotient.nonzeros() + static_cast<int64_t>(deltas.size()) + 2 * P.rows;
   if (4 * left > 3 * static_cast<int64_t>(P.indptr[P.rows])) return nullptr;
+  assert(is_valid(members.view(), P.rows) && is_valid(quotient.view(), classes) && is_valid(deltas, classes));
   kept_row_class = std::move(row_class);
   return compression;
 }

@@ -1,14 +1,15 @@
 // Row kernels: the loops over N x d arrays that the algorithms are composed of, as tables of functions, one table for each
 // instruction set.
 //
-// A kernel works on rows [begin, end) of row-major arrays with `width` channels, at most `max_width<T>`. Channels are
-// independent, so a wider signal is split into panels (panels.hpp). Per-channel arrays (`scale`, `gamma`, ..) have `width`
+// A kernel works on rows [begin, end) of row-major arrays with `width` channels, at most `max_width<T>` (`product`, `peak`
+// and `apply_deltas` take any width). Channels are independent, so a wider signal is split into panels (panels.hpp). Per-channel arrays (`scale`, `gamma`, ..) have `width`
 // entries. Inner products are accumulated in double and added to the caller's `sums`, `width` numbers for each product;
 // `basis_dots` is the exception: it accumulates each tile in T.
 //
 // Arrays may alias only where a comment says so.
 #pragma once
 
+#include <cassert>
 #include <cstdint>
 
 namespace polybasis {
@@ -82,6 +83,7 @@ struct DoubleWord {
   T high[max_width<T>], low[max_width<T>];
 
   static DoubleWord of(const double* numbers, int width) {
+    assert(width <= max_width<T>);
     DoubleWord words{};
     for (int c = 0; c < width; ++c) {
       words.high[c] = static_cast<T>(numbers[c]);

@@ -2,6 +2,7 @@
 // size) defined. Instantiate no templates of the standard library here: the linker could keep the copy compiled for AVX-512
 // for all callers.
 
+#include <cassert>
 #include <cstdint>
 #include <cstring>
 #include <limits>
@@ -222,6 +223,7 @@ inline void gather(const Csr<T, I>& graph, Rows rows, const T* x, int64_t x_stri
 // Rows of P x; the first row of y belongs to rows.begin.
 template <class T, class I>
 inline void gather_rows(const Csr<T, I>& graph, int width, Rows rows, const T* x, T* y, int64_t y_stride) {
+  assert(0 <= rows.begin && rows.begin <= rows.end && rows.end <= graph.rows && width <= y_stride);
   const bool cached = graph.rows * width * int64_t(sizeof(T)) <= cached_signal_bytes;
   for_each_group<T, max_row_registers<T>>(width, [&]<int L, int V>(Int<L>, Int<V>, int c) {
     // U depends on the width of the group, not of a register, so that AVX2 and AVX-512 add in the same order. Baseline x86 has
@@ -240,6 +242,7 @@ inline void gather_rows(const Csr<T, I>& graph, int width, Rows rows, const T* x
 // Calls f(tile, row) for every tile of rows, where row(i) points to row i of the product.
 template <class T, class I, class F>
 inline void for_each_product_tile(const Product<T, I>& Px, int width, Rows rows, F&& f) {
+  assert(width <= max_width<T> && 0 <= rows.begin && rows.begin <= rows.end && rows.end <= Px.matrix.rows);
   if (Px.row_map) {
     const auto row = [&](int64_t i) { return Px.x + static_cast<int64_t>(Px.row_map[i]) * width; };
     for_each_tile(rows, [&](Rows tile) { f(tile, row); });
@@ -362,6 +365,7 @@ inline void for_each_row_vector(int width, Rows rows, F&& f) {
 
 template <class T>
 void rescale(int width, Rows rows, const T* x, const double* scale, T* y, double* sums) {
+  assert(width <= max_width<T>);
   for_each_tile(rows, [&](Rows tile) {
     double squares[max_width<T>] = {};
     for (int64_t i = tile.begin; i < tile.end; ++i)
@@ -417,6 +421,7 @@ inline void tile_basis_dots(int width, Rows tile, const T* w, const T* v, int64_
 
 template <class T>
 void basis_dots(int width, Rows rows, const T* w, const T* u, const T* v, int64_t plane, int count, double* sums) {
+  assert(count >= 0 && (count == 0 || rows.end * width <= plane));
   constexpr int together = 4;
   for_each_tile(rows, [&](Rows tile) {
     for (int j = 0; j < count; j += together) {
@@ -473,6 +478,7 @@ inline void for_each_combination(int width, Rows rows, const T* v, int64_t plane
 template <class T>
 void project_out(int width, Rows rows, const T* from, T* w, T* u, const T* v, int64_t plane, int count, const T* weights,
             double* sums) {
+  assert(count >= 0 && (count == 0 || rows.end * width <= plane));
   for_each_tile(rows, [&](Rows tile) {
     const auto w_only = [&]<int L>(Int<L>, int, int64_t at, const Lanes<T, L>& of_w, const Lanes<T, L>&) {
       store(w + at, load<L>(from + at) - of_w);
@@ -504,6 +510,7 @@ void combine(int width, Rows rows, const T* scale, const T* x, const T* v, int64
 
 template <class T>
 void apply_deltas(int width, int64_t stride, const RowDelta<T>* deltas, int64_t count, T* y) {
+  assert(width <= stride);
   for (const RowDelta<T>* delta = deltas; delta < deltas + count; ++delta) {
     T* const to = y + delta->row * stride;
     const T* const from = y + delta->parent * stride;
@@ -590,6 +597,7 @@ inline bool unweighted_add(const Neighbours<L, V>& neighbours, const Nonzero<I>*
 
 template <class I>
 bool unweighted_gather_rows(const UnweightedChunk<I>& chunk, int64_t rows, int64_t nodes, int width, const float* u, float* y) {
+  assert(chunk.indptr[rows] - chunk.indptr[0] <= chunk.count);
   bool in_range = true;
   for (int64_t i = 0; i < rows; ++i, y += width) {
     const int64_t begin = chunk.indptr[i] - chunk.indptr[0], end = chunk.indptr[i + 1] - chunk.indptr[0];
@@ -621,6 +629,7 @@ inline float unweighted_degree(const UnweightedRows& graph, int64_t node) {
 
 inline void unweighted_finish(const UnweightedRows& graph, int width, Rows rows, const float* y, const float* u,
                         const DoubleWord<float>& scale, const DoubleWord<float>& beta, float* w, double* sums) {
+  assert(width <= max_width<float> && 0 <= rows.begin && rows.end <= graph.rows);
   for_each_tile(rows, [&](Rows tile) {
     const float* const y_tile = y + (tile.begin - rows.begin) * width;
     reduce_tile<float, 1>(width, tile, sums, [&]<int L>(Int<L>, int c) {

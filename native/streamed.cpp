@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cassert>
 #include <exception>
 #include <numeric>
 #include <vector>
@@ -120,6 +121,7 @@ class Stripes {
 template <class I>
 bool streamed_product(const StreamedCsr<I>& graph, Isa isa, int threads, Streaming streaming, int width, const float* u,
                       const double* scale, const double* beta, float* w, double* sums) {
+  assert(width <= max_width<float> && (u != w || graph.rows.rows * width == 0));
   const auto scale_ = DoubleWord<float>::of(scale, width), beta_ = DoubleWord<float>::of(beta, width);
   const auto& kernels = unweighted_kernels<I>(isa);
   const int64_t* const indptr = graph.rows.indptr;
@@ -171,6 +173,7 @@ bool streamed_product(const StreamedCsr<I>& graph, Isa isa, int threads, Streami
 template <class I>
 void streamed_subtract(const StreamedCsr<I>& graph, Isa isa, int threads, Streaming streaming, int width, float* u,
                        const double* scale, const double* gamma, float* w, double* sums) {
+  assert(width <= max_width<float> && (u != w || graph.rows.rows * width == 0));
   const auto scale_ = DoubleWord<float>::of(scale, width), gamma_ = DoubleWord<float>::of(gamma, width);
   const auto& kernels = unweighted_kernels<I>(isa);
   const int64_t* const indptr = graph.rows.indptr;

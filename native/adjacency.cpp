@@ -16,8 +16,8 @@ int useful_shares(int threads, int64_t entries, int64_t rows) {
 }
 
 // A stable counting sort by row. The input is split into shares, one for each thread: for_each(share, visit) calls
-// visit(row, column, weight) for every entry of a share. The entries of a row are in the order of the input, whatever the
-// number of shares.
+// visit(row, column, weight) for every entry of a share. The entries of a row are in the order of the input, whatever
+// the number of shares.
 template <class ForEach>
 class CountingSort {
  public:
@@ -69,7 +69,8 @@ EntryRows<Entry> sorted_by_row(int64_t rows, int shares, int64_t spare, const Fo
   }
   sorted.entries.reset(new Entry[place]);
   advise_huge_pages(sorted.entries.get(), place * sizeof(Entry));
-  sort.write_entries([&](int64_t place, int64_t column, double weight) { sorted.entries[place] = Entry(column, weight); });
+  sort.write_entries(
+      [&](int64_t place, int64_t column, double weight) { sorted.entries[place] = Entry(column, weight); });
   return sorted;
 }
 
@@ -116,7 +117,8 @@ bool contradict(const Entry& a, const Entry& b) {
 bool nodes_in_range(const Pairs& pairs, int threads) {
   const auto nodes = static_cast<uint64_t>(pairs.nodes);
   bool outside = false;
-  // A negative node is large as an unsigned number. The operators | have no branches, which lets the loop be vectorised.
+  // A negative node is large as an unsigned number. The operators | have no branches, which lets the loop be
+  // vectorised.
 #pragma omp parallel for num_threads(threads) reduction(| : outside)
   for (int64_t e = 0; e < pairs.count; ++e)
     outside |= (static_cast<uint64_t>(pairs.first[e]) >= nodes) | (static_cast<uint64_t>(pairs.second[e]) >= nodes);
@@ -136,8 +138,8 @@ UpperTriangle<Entry>::UpperTriangle(const Pairs& pairs, SelfLoops loops, int thr
 template <class Entry>
 void UpperTriangle<Entry>::merge(SelfLoops loops, int threads) {
   int64_t edges = 0, diagonal = 0, first_conflict = nodes();
-#pragma omp parallel for num_threads(threads) schedule(dynamic, 1024) \
-    reduction(+ : edges, diagonal) reduction(min : first_conflict)
+#pragma omp parallel for num_threads(threads) schedule(dynamic, 1024) reduction(+ : edges, diagonal) \
+    reduction(min : first_conflict)
   for (int64_t i = 0; i < nodes(); ++i) {
     Entry *first = rows_.begin(i), *last = rows_.end(i);
     if (std::adjacent_find(first, last, contradict<Entry>) != last) {

@@ -8,8 +8,8 @@
 
 namespace polybasis {
 
-// Dropout on n entries: y = 0 with probability p, else x / (1 - p), where p is rounded to a multiple of 1 / 65536. Entry i is
-// dropped as a function of the seed, offset + i and p only.
+// Dropout on n entries: y = 0 with probability p, else x / (1 - p), where p is rounded to a multiple of 1 / 65536.
+// Entry i is dropped as a function of the seed, offset + i and p only.
 template <class T>
 void dropout(int threads, int64_t n, const T* x, double p, uint64_t seed, int64_t offset, T* y);
 
@@ -21,11 +21,11 @@ void product(const Csr<T, I>&, Isa, int threads, int d, const T* x, T* y);
 template <class T, class I>
 void peak(const Csr<T, I>&, Isa, int threads, int d, const T* x, double* peaks);
 
-// The optimal basis V of (P, x) with gamma, sqrt_beta and the rank of each channel. gamma[K] costs another product; it is 0
-// unless `last_gamma`. peaks: see peak.
+// The optimal basis V of (P, x) with gamma, sqrt_beta and the rank of each channel. gamma[K] costs another product; it
+// is 0 unless `last_gamma`. peaks: see peak.
 template <class T, class I>
 void optimal_basis(const Csr<T, I>&, Isa, int threads, int d, int K, const T* x, const double* peaks, T* V,
-                      double* gamma, double* sqrt_beta, int64_t* rank, bool last_gamma);
+                   double* gamma, double* sqrt_beta, int64_t* rank, bool last_gamma);
 
 // z = sum_k alpha_k v_k
 template <class T, class I>

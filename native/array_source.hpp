@@ -20,8 +20,8 @@ namespace polybasis {
 
 constexpr int64_t read_page = 4096;
 
-// A file open for reading. `direct` requests O_DIRECT, which bypasses the file cache: a file larger than the cache would only
-// evict pages. Falls back to buffered reads where the file system does not support it.
+// A file open for reading. `direct` requests O_DIRECT, which bypasses the file cache: a file larger than the cache
+// would only evict pages. Falls back to buffered reads where the file system does not support it.
 class File {
  public:
   File(const std::string& path, [[maybe_unused]] bool direct) : path_(path) {

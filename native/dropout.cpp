@@ -9,8 +9,8 @@
 namespace polybasis {
 namespace {
 
-// Entry `place` of a sequence of 64 random bits (SplitMix64; Steele, Lea and Flood, "Fast splittable pseudorandom number
-// generators", 2014).
+// Entry `place` of a sequence of 64 random bits (SplitMix64; Steele, Lea and Flood, "Fast splittable pseudorandom
+// number generators", 2014).
 inline uint64_t random_bits(uint64_t seed, uint64_t place) {
   uint64_t z = seed + (place + 1) * 0x9e3779b97f4a7c15u;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -31,11 +31,13 @@ void dropout(int threads, int64_t n, const T* x, double p, uint64_t seed, int64_
 #pragma omp parallel for num_threads(threads) schedule(static)
   for (int64_t first = 0; first < n; first += block) {
     uint64_t bits[block / 4];
-    for (int64_t j = 0; j < block / 4; ++j) bits[j] = random_bits(seed, static_cast<uint64_t>((offset + first) / 4 + j));
+    for (int64_t j = 0; j < block / 4; ++j)
+      bits[j] = random_bits(seed, static_cast<uint64_t>((offset + first) / 4 + j));
     uint16_t draws[block];
     std::memcpy(draws, bits, sizeof bits);
     // A multiplication, because branches on random numbers are mispredicted.
-    for (int64_t j = 0; j < std::min(block, n - first); ++j) y[first + j] = x[first + j] * (draws[j] >= dropped ? scale : T(0));
+    for (int64_t j = 0; j < std::min(block, n - first); ++j)
+      y[first + j] = x[first + j] * (draws[j] >= dropped ? scale : T(0));
   }
 }
 

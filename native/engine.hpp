@@ -1,5 +1,5 @@
-// Runs row kernels in parallel over blocks of rows. Blocks do not depend on the number of threads and their sums are added in
-// order, so results are the same for any number of threads.
+// Runs row kernels in parallel over blocks of rows. Blocks do not depend on the number of threads and their sums are
+// added in order, so results are the same for any number of threads.
 #pragma once
 
 #include <algorithm>
@@ -8,8 +8,8 @@
 #include <optional>
 #include <vector>
 
-#include "row_kernels.hpp"
 #include "row_compression.hpp"
+#include "row_kernels.hpp"
 
 namespace polybasis {
 
@@ -73,8 +73,8 @@ class Engine {
  public:
   Engine(const Csr<T, I>& graph, Isa isa, int threads, int width)
       : graph(graph), product_kernels(polybasis::product_kernels<T, I>(isa)),
-        vector_kernels(polybasis::vector_kernels<T>(isa)), width_(width),
-        threads_(threads), blocks_(graph.compression ? Blocks(graph.rows, threads, width) : Blocks(graph, threads, width)) {
+        vector_kernels(polybasis::vector_kernels<T>(isa)), width_(width), threads_(threads),
+        blocks_(graph.compression ? Blocks(graph.rows, threads, width) : Blocks(graph, threads, width)) {
     if (!graph.compression) return;
     const auto& [members, quotient, deltas, row_class] = *graph.compression;
     assert(members.rows() == quotient.rows() && static_cast<int64_t>(row_class.size()) == graph.rows);
@@ -84,14 +84,15 @@ class Engine {
     class_products_.resize(quotient.rows() * width);
   }
 
-  // P x, for a kernel to evaluate. With row compression, the product is computed here, once for each class of equal rows. The
-  // result is valid until the next call.
+  // P x, for a kernel to evaluate. With row compression, the product is computed here, once for each class of equal
+  // rows. The result is valid until the next call.
   Product<T, I> product_with(const T* x) {
     if (!graph.compression) return {graph, x};
     const auto& [members, quotient, deltas, row_class] = *graph.compression;
     const Product<T, I> Sx{members.view(), x}, QSx{quotient.view(), class_sums_.data()};
     member_blocks_->run([&](int64_t, Rows rows) { product_kernels.product(Sx, width_, rows, class_sums_.data()); });
-    quotient_blocks_->run([&](int64_t, Rows rows) { product_kernels.product(QSx, width_, rows, class_products_.data()); });
+    quotient_blocks_->run(
+        [&](int64_t, Rows rows) { product_kernels.product(QSx, width_, rows, class_products_.data()); });
     apply_deltas(deltas);
     return {graph, class_products_.data(), row_class.data()};
   }
@@ -135,8 +136,8 @@ class Engine {
     constexpr int step = 64 / sizeof(T);
 #pragma omp parallel for num_threads(std::clamp(threads_, 1, (width_ + step - 1) / step)) schedule(static)
     for (int c = 0; c < width_; c += step)
-      vector_kernels.apply_deltas(std::min(step, width_ - c), width_, deltas.data(), static_cast<int64_t>(deltas.size()),
-                     class_products_.data() + c);
+      vector_kernels.apply_deltas(std::min(step, width_ - c), width_, deltas.data(),
+                                  static_cast<int64_t>(deltas.size()), class_products_.data() + c);
   }
 
   const int width_, threads_;

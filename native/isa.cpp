@@ -3,14 +3,14 @@
 
 namespace polybasis {
 
-#define POLYBASIS_DECLARE(isa)             \
-  namespace isa {                          \
-  template <class T, class I>              \
-  const ProductKernels<T, I>& product_table();             \
-  template <class T>                       \
+#define POLYBASIS_DECLARE(isa)                    \
+  namespace isa {                                 \
+  template <class T, class I>                     \
+  const ProductKernels<T, I>& product_table();    \
+  template <class T>                              \
   const VectorKernels<T>& vector_table();         \
-  template <class I>                       \
-  const UnweightedKernels<I>& unweighted_table();       \
+  template <class I>                              \
+  const UnweightedKernels<I>& unweighted_table(); \
   }
 POLYBASIS_DECLARE(plain)
 #ifdef POLYBASIS_X86

@@ -58,7 +58,8 @@ void require_shape(const Array& array, std::initializer_list<int64_t> shape, con
 // Checks every index once, so that no later call reads out of bounds.
 template <class I>
 void require_compressed_rows(const In<I>& indptr, const In<I>& indices, int64_t columns) {
-  require(indptr.ndim() == 1 && indptr.shape(0) >= 1, "indptr must be a vector with one entry more than there are rows");
+  require(indptr.ndim() == 1 && indptr.shape(0) >= 1,
+          "indptr must be a vector with one entry more than there are rows");
   const int64_t rows = static_cast<int64_t>(indptr.shape(0)) - 1, nonzeros = indptr.data()[rows];
   require_shape(indices, {nonzeros}, "indices");
   require(indptr.data()[0] == 0, "indptr must start at 0");
@@ -149,7 +150,7 @@ class Operator {
   }
 
   void optimal_basis(In<T> x, In<double> peaks, Out<T> V, Out<double> gamma, Out<double> sqrt_beta, Out<int64_t> rank,
-                        bool last_gamma, int threads) const {
+                     bool last_gamma, int threads) const {
     const int d = channels(x);
     const int64_t planes = leading(V);
     require_shape(V, {planes, rows(), d}, "V");
@@ -159,8 +160,8 @@ class Operator {
     require_shape(rank, {d}, "rank");
     nb::gil_scoped_release release;
     advise_huge_pages(V);
-    polybasis::optimal_basis(csr(), isa_, threads, d, static_cast<int>(planes - 1), x.data(), peaks.data(),
-                                    V.data(), gamma.data(), sqrt_beta.data(), rank.data(), last_gamma);
+    polybasis::optimal_basis(csr(), isa_, threads, d, static_cast<int>(planes - 1), x.data(), peaks.data(), V.data(),
+                             gamma.data(), sqrt_beta.data(), rank.data(), last_gamma);
   }
 
   void combine(In<T> V, In<T> alpha, Out<T> z, int threads) const {
@@ -187,7 +188,8 @@ class Operator {
     advise_huge_pages(x_bar);
     advise_huge_pages(work);
     polybasis::optimal_adjoint(csr(), isa_, threads, d, static_cast<int>(planes - 1), V.data(), gamma.data(),
-                               sqrt_beta.data(), alpha.data(), z_bar.data(), x_bar.data(), alpha_bar.data(), work.data());
+                               sqrt_beta.data(), alpha.data(), z_bar.data(), x_bar.data(), alpha_bar.data(),
+                               work.data());
   }
 
   void recurrence(In<T> x, In<T> alpha, In<T> s, In<T> a, In<T> b, In<T> c, Out<T> h, Out<T> z, int threads) const {
@@ -219,7 +221,8 @@ class Operator {
     advise_huge_pages(work);
     polybasis::recurrence_adjoint(
         csr(), isa_, threads, d, static_cast<int>(K), {s.data(), a.data(), b.data(), c.data()}, alpha.data(), h.data(),
-        z_bar.data(), {x_bar.data(), alpha_bar.data(), s_bar.data(), a_bar.data(), b_bar.data(), c_bar.data()}, work.data());
+        z_bar.data(), {x_bar.data(), alpha_bar.data(), s_bar.data(), a_bar.data(), b_bar.data(), c_bar.data()},
+        work.data());
   }
 
  private:
@@ -239,8 +242,8 @@ class Operator {
   }
 
   template <class Array>
-  static void require_coefficients(int64_t K, int64_t d, const Array& alpha, const Array& s, const Array& a, const Array& b,
-                                   const Array& c) {
+  static void require_coefficients(int64_t K, int64_t d, const Array& alpha, const Array& s, const Array& a,
+                                   const Array& b, const Array& c) {
     require_shape(alpha, {K + 1, d}, "alpha");
     require_shape(s, {d}, "s");
     for (const auto& array : {a, b, c}) require_shape(array, {K, d}, "a, b or c");
@@ -262,7 +265,8 @@ class Pattern {
 
   void product(In<float> values, In<float> x, Out<float> y, int threads) const {
     const auto rows = static_cast<int64_t>(indptr_.shape(0)) - 1;
-    require(x.ndim() == 2 && static_cast<int64_t>(x.shape(0)) == columns_, "x must have one row for each column of the matrix");
+    require(x.ndim() == 2 && static_cast<int64_t>(x.shape(0)) == columns_,
+            "x must have one row for each column of the matrix");
     require_shape(values, {static_cast<int64_t>(indices_.shape(0))}, "values");
     require_shape(y, {rows, static_cast<int64_t>(x.shape(1))}, "y");
     nb::gil_scoped_release release;
@@ -276,8 +280,8 @@ class Pattern {
   Isa isa_;
 };
 
-// An unweighted graph that may be larger than memory. path: the file that holds the indices from byte `offset` on, or empty;
-// with a path, indptr lies in a mapped file too.
+// An unweighted graph that may be larger than memory. path: the file that holds the indices from byte `offset` on, or
+// empty; with a path, indptr lies in a mapped file too.
 template <class I>
 class StreamedGraph {
  public:
@@ -287,7 +291,8 @@ class StreamedGraph {
     if (!path.empty()) file_ = std::make_unique<File>(path, direct);
     require(stripe_bytes > 0, "stripe_bytes must be positive");
     require(offset >= 0 && offset % sizeof(I) == 0, "offset must be a non-negative multiple of the index size");
-    require(indptr.ndim() == 1 && indptr.shape(0) >= 1, "indptr must be a vector with one entry more than there are rows");
+    require(indptr.ndim() == 1 && indptr.shape(0) >= 1,
+            "indptr must be a vector with one entry more than there are rows");
     require(indptr.data()[0] == 0, "indptr must start at 0");
     for (int64_t i = 0; i < rows(); ++i) require(indptr.data()[i] <= indptr.data()[i + 1], "indptr must not decrease");
     require_shape(indices, {indptr.data()[rows()]}, "indices");
@@ -302,8 +307,8 @@ class StreamedGraph {
     bool in_range = true;
     {
       nb::gil_scoped_release release;
-      in_range = streamed_product(csr(), isa_, threads, {backward_, stripe_bytes_}, d, u.data(), scale.data(), beta.data(),
-                               w.data(), sums.data());
+      in_range = streamed_product(csr(), isa_, threads, {backward_, stripe_bytes_}, d, u.data(), scale.data(),
+                                  beta.data(), w.data(), sums.data());
     }
     require(in_range, "indices has a node out of range");
   }
@@ -311,14 +316,12 @@ class StreamedGraph {
   void subtract(Out<float> u, In<double> scale, In<double> gamma, Out<float> w, Out<double> sums, int threads) const {
     const int d = channels(u, w, scale, gamma, sums);
     nb::gil_scoped_release release;
-    streamed_subtract(csr(), isa_, threads, {backward_, stripe_bytes_}, d, u.data(), scale.data(), gamma.data(), w.data(),
-                      sums.data());
+    streamed_subtract(csr(), isa_, threads, {backward_, stripe_bytes_}, d, u.data(), scale.data(), gamma.data(),
+                      w.data(), sums.data());
   }
 
  private:
-  StreamedCsr<I> csr() const {
-    return {{indptr_.data(), rows()}, {indices_.data(), file_.get(), offset_}};
-  }
+  StreamedCsr<I> csr() const { return {{indptr_.data(), rows()}, {indices_.data(), file_.get(), offset_}}; }
 
   template <class U, class Numbers>
   int channels(const U& u, const Out<float>& w, const Numbers& a, const Numbers& b, const Out<double>& sums) const {
@@ -350,7 +353,8 @@ void bind_streamed(nb::module_& module, const char* class_name) {
   using Class = StreamedGraph<I>;
   nb::class_<Class> type(module, class_name);
   type.def(nb::init<In<int64_t>, In<I>, const std::string&, int64_t, bool, int64_t, const std::string&>(),
-           "indptr"_a.noconvert(), "indices"_a.noconvert(), "path"_a, "offset"_a, "direct"_a, "stripe_bytes"_a, "isa"_a);
+           "indptr"_a.noconvert(), "indices"_a.noconvert(), "path"_a, "offset"_a, "direct"_a, "stripe_bytes"_a,
+           "isa"_a);
   type.def_prop_ro("direct", &Class::direct, "Whether reads bypass the file cache.");
   define(type, "product", &Class::product, "u", "scale", "beta", "w", "sums", "threads");
   define(type, "subtract", &Class::subtract, "u", "scale", "gamma", "w", "sums", "threads");
@@ -368,7 +372,8 @@ void drop(In<T> x, double p, uint64_t seed, int64_t offset, Out<T> y, int thread
 template <class T>
 auto rank_tolerance() {
   using Of = Tolerance<T>;
-  return std::make_tuple(Of::rounding_level, Of::noise_level, Of::amplification_threshold, Of::noise_cap, Of::max_stopping_error);
+  return std::make_tuple(Of::rounding_level, Of::noise_level, Of::amplification_threshold, Of::noise_cap,
+                         Of::max_stopping_error);
 }
 
 SelfLoops self_loops_named(const std::string& name) {
@@ -379,8 +384,8 @@ SelfLoops self_loops_named(const std::string& name) {
 }
 
 template <class Entry>
-void merge_pairs(UpperTriangle<Entry>* triangle, In<int64_t> first, In<int64_t> second, std::optional<In<double>> weight,
-                 int64_t nodes, const std::string& self_loops, int threads) {
+void merge_pairs(UpperTriangle<Entry>* triangle, In<int64_t> first, In<int64_t> second,
+                 std::optional<In<double>> weight, int64_t nodes, const std::string& self_loops, int threads) {
   const auto count = static_cast<int64_t>(first.size());
   for (const auto& ends : {first, second}) require_shape(ends, {count}, "first or second");
   require(weight.has_value() == Entry::weighted, "weight must be given for a weighted graph and only then");
@@ -443,11 +448,14 @@ void bind(nb::module_& module, const char* class_name) {
   define(type, "take", &Class::take, "x", "order", "y", "threads");
   define(type, "product", &Class::product, "x", "y", "threads");
   define(type, "peak", &Class::peak, "x", "peaks", "threads");
-  define(type, "optimal_basis", &Class::optimal_basis, "x", "peaks", "V", "gamma", "sqrt_beta", "rank", "last_gamma", "threads");
+  define(type, "optimal_basis", &Class::optimal_basis, "x", "peaks", "V", "gamma", "sqrt_beta", "rank", "last_gamma",
+         "threads");
   define(type, "combine", &Class::combine, "V", "alpha", "z", "threads");
-  define(type, "optimal_adjoint", &Class::optimal_adjoint, "V", "gamma", "sqrt_beta", "alpha", "z_bar", "x_bar", "alpha_bar", "work", "threads");
+  define(type, "optimal_adjoint", &Class::optimal_adjoint, "V", "gamma", "sqrt_beta", "alpha", "z_bar", "x_bar",
+         "alpha_bar", "work", "threads");
   define(type, "recurrence", &Class::recurrence, "x", "alpha", "s", "a", "b", "c", "h", "z", "threads");
-  define(type, "recurrence_adjoint", &Class::recurrence_adjoint, "h", "alpha", "s", "a", "b", "c", "z_bar", "x_bar", "alpha_bar", "s_bar", "a_bar", "b_bar", "c_bar", "work", "threads");
+  define(type, "recurrence_adjoint", &Class::recurrence_adjoint, "h", "alpha", "s", "a", "b", "c", "z_bar", "x_bar",
+         "alpha_bar", "s_bar", "a_bar", "b_bar", "c_bar", "work", "threads");
 }
 
 }  // namespace
@@ -458,12 +466,13 @@ NB_MODULE(_native, module) {
   nb::set_leak_warnings(false);  // objects alive at interpreter exit are not leaks
   module.doc() = "Kernels of polybasis on plain buffers.";
   module.def("best_isa", [] { return std::string(name(best_isa())); }, "The best instruction set of this processor.");
-  module.def("rank_tolerance", [](bool single) { return single ? rank_tolerance<float>() : rank_tolerance<double>(); },
-             "single"_a, "The constants of the rank rule: rounding_level, noise_level, amplification_threshold, noise_cap, max_stopping_error.");
-  module.def("dropout", drop<float>, "x"_a.noconvert(), "p"_a, "seed"_a, "offset"_a,
-             "y"_a.noconvert(), "threads"_a);
-  module.def("dropout", drop<double>, "x"_a.noconvert(), "p"_a, "seed"_a, "offset"_a,
-             "y"_a.noconvert(), "threads"_a);
+  module.def(
+      "rank_tolerance", [](bool single) { return single ? rank_tolerance<float>() : rank_tolerance<double>(); },
+      "single"_a,
+      "The constants of the rank rule: rounding_level, noise_level, amplification_threshold, noise_cap, "
+      "max_stopping_error.");
+  module.def("dropout", drop<float>, "x"_a.noconvert(), "p"_a, "seed"_a, "offset"_a, "y"_a.noconvert(), "threads"_a);
+  module.def("dropout", drop<double>, "x"_a.noconvert(), "p"_a, "seed"_a, "offset"_a, "y"_a.noconvert(), "threads"_a);
   bind_triangle<Neighbour>(module, "UpperTriangle");
   bind_triangle<WeightedNeighbour>(module, "WeightedUpperTriangle");
   nb::class_<Pattern> pattern(module, "Pattern");

@@ -1,27 +1,29 @@
 // Gradient of the optimal filter z = sum_k alpha_k v_k with respect to x and alpha.
 //
-// Let lambda_k be the gradient with respect to v_k. A Lanczos step orthogonalises P v_k against v_0 .. v_k and divides by
-// beta_{k+1}. Terms of its adjoint that are symmetric in V cancel because V is orthonormal. What remains is
+// Let lambda_k be the gradient with respect to v_k. A Lanczos step orthogonalises P v_k against v_0 .. v_k and divides
+// by beta_{k+1}. Terms of its adjoint that are symmetric in V cancel because V is orthonormal. What remains is
 //
 //   u = (lambda_{k+1} - sum_{j <= k+1} <lambda_{k+1}, v_j> v_j) / beta_{k+1},
 //   lambda_k += (P - gamma_k) u,    lambda_{k-1} -= beta_k u,    lambda_j -= <lambda_{k+1}, v_j> v_{k+1}  for j <= k.
 //
-// Orthogonalising u against v_k and v_{k+1} only gives the same result in exact arithmetic. In floating point, errors along
-// converged eigenvectors then grow by a factor 1 / beta per step (compare Kraemer et al., "Gradients of functions of large
-// matrices", 2024).
+// Orthogonalising u against v_k and v_{k+1} only gives the same result in exact arithmetic. In floating point, errors
+// along converged eigenvectors then grow by a factor 1 / beta per step (compare Kraemer et al., "Gradients of functions
+// of large matrices", 2024).
 //
 // Orthogonalising u against all vectors needs no sweep over them, because P v_i lies in span(V) for i < K. Write
 //
 //   lambda_k = r_k + sum_{k < i < K} a_ki v_i + (components along v_0 .. v_k, which the next step removes)
 //
-// with r_k orthogonal to v_0 .. v_{K-1}; the component along v_K stays in r_k. The a_ki are K numbers per channel, in double. With
-// zeta_i = <z_bar, v_i> and r_z the part of z_bar that is orthogonal to V, both obey the same recurrence:
+// with r_k orthogonal to v_0 .. v_{K-1}; the component along v_K stays in r_k. The a_ki are K numbers per channel, in
+// double. With zeta_i = <z_bar, v_i> and r_z the part of z_bar that is orthogonal to V, both obey the same recurrence:
 //
 //   r_k = alpha_k r_z + (P - gamma_k) r_{k+1} / beta_{k+1} - beta_{k+1} / beta_{k+2} r_{k+2} + m_k v_K - rho_k v_{K-1},
-//   a_ki = alpha_k zeta_i - alpha_i zeta_k + (the same with T for P, a for r, and a_{k+1,k+1} = a_{k+2,k+2} = 0) + rho_k [i = K-1].
+//   a_ki = alpha_k zeta_i - alpha_i zeta_k + rho_k [i = K-1]
+//          + (the same with T for P, a for r, and a_{k+1,k+1} = a_{k+2,k+2} = 0).
 //
-// m_k is the right-hand side of the second line at i = K. P r_{k+1} has one component in span(v_0 .. v_{K-1}), along v_{K-1}:
-// rho_k = beta_K <r_{k+1}, v_K> / beta_{k+1}. The r_k are reorthogonalised when their estimated loss of orthogonality exceeds a tolerance.
+// m_k is the right-hand side of the second line at i = K. P r_{k+1} has one component in span(v_0 .. v_{K-1}), along
+// v_{K-1}: rho_k = beta_K <r_{k+1}, v_K> / beta_{k+1}. The r_k are reorthogonalised when their estimated loss of
+// orthogonality exceeds a tolerance.
 #include <algorithm>
 #include <cassert>
 #include <cmath>
@@ -40,10 +42,12 @@ namespace {
 template <class T, class I>
 class OptimalAdjoint {
  public:
-  OptimalAdjoint(Engine<T, I>& engine, int width, int K, const T* V, const double* gamma, const double* beta, const T* alpha)
+  OptimalAdjoint(Engine<T, I>& engine, int width, int K, const T* V, const double* gamma, const double* beta,
+                 const T* alpha)
       : engine_(engine), width_(width), K_(K), plane_(engine.graph.rows * width), V_(V), gamma_(gamma), beta_(beta),
-        alpha_(alpha), per_step_(Tolerance<T>::omega_per_step(engine.graph.rows)), m_(width), rho_(width), dot_last_(width, 0.0),
-        norm_(width), norm_prev_(width, 0.0), norm_z_(width), has_r_z_(width), weights_(std::max(numbers(6), 2 * numbers(K + 1))) {
+        alpha_(alpha), per_step_(Tolerance<T>::omega_per_step(engine.graph.rows)), m_(width), rho_(width),
+        dot_last_(width, 0.0), norm_(width), norm_prev_(width, 0.0), norm_z_(width), has_r_z_(width),
+        weights_(std::max(numbers(6), 2 * numbers(K + 1))) {
     for (auto* rows : {&a_, &a_prev_, &a_next_, &omega_, &omega_prev_, &omega_next_}) rows->assign(numbers(K), 0.0);
   }
 
@@ -84,7 +88,8 @@ class OptimalAdjoint {
     std::copy(zeta_.begin(), zeta_.end(), alpha_bar);
     auto squares = project_out(zeta_, z_bar, r_z, nullptr, K_ + 1);
     std::vector<double> inside(width_, 0.0);
-    for (int i = 0; i <= K_; ++i) for_each_channel([&](int c) { inside[c] += zeta_[i * width_ + c] * zeta_[i * width_ + c]; });
+    for (int i = 0; i <= K_; ++i)
+      for_each_channel([&](int c) { inside[c] += zeta_[i * width_ + c] * zeta_[i * width_ + c]; });
     bool shorter = false;  // so much that rounding errors along V matter
     for_each_channel([&](int c) { shorter |= squares[c] < inside[c]; });
     if (shorter) squares = project_out(inner_products(r_z, nullptr, K_ + 1), r_z, r_z, nullptr, K_ + 1);
@@ -104,11 +109,15 @@ class OptimalAdjoint {
     for (int i = k + 1; i <= K_; ++i) {
       double* const next = i < K_ ? &a_next_[at(i, 0)] : m_.data();
       // Past the rank v_i is zero, and its coefficient would grow by 1 / beta per step.
-      for_each_channel([&](int c) { next[c] = beta(i, c) > 0 ? alpha(k, c) * zeta_[at(i, c)] - alpha(i, c) * zeta_[at(k, c)] : 0; });
-      if (i - 1 >= k + 2) for_each_channel([&](int c) { next[c] += inverse(k + 1, c) * beta(i, c) * a_[at(i - 1, c)]; });
+      for_each_channel(
+          [&](int c) { next[c] = beta(i, c) > 0 ? alpha(k, c) * zeta_[at(i, c)] - alpha(i, c) * zeta_[at(k, c)] : 0; });
+      if (i - 1 >= k + 2)
+        for_each_channel([&](int c) { next[c] += inverse(k + 1, c) * beta(i, c) * a_[at(i - 1, c)]; });
       if (i == K_) break;
-      if (i >= k + 2) for_each_channel([&](int c) { next[c] += inverse(k + 1, c) * (gamma(i, c) - gamma(k, c)) * a_[at(i, c)]; });
-      if (i + 1 < K_) for_each_channel([&](int c) { next[c] += inverse(k + 1, c) * beta(i + 1, c) * a_[at(i + 1, c)]; });
+      if (i >= k + 2)
+        for_each_channel([&](int c) { next[c] += inverse(k + 1, c) * (gamma(i, c) - gamma(k, c)) * a_[at(i, c)]; });
+      if (i + 1 < K_)
+        for_each_channel([&](int c) { next[c] += inverse(k + 1, c) * beta(i + 1, c) * a_[at(i + 1, c)]; });
       if (i >= k + 3) for_each_channel([&](int c) { next[c] -= prev_weight(k, c) * a_prev_[at(i, c)]; });
       if (i == K_ - 1) for_each_channel([&](int c) { next[c] += rho_[c]; });
     }
@@ -121,14 +130,28 @@ class OptimalAdjoint {
     T* const weights = weights_.data();
     for_each_channel([&](int c) {
       const double last = has_r_z_[c] ? alpha(K_, c) : 0;
-      const double scale = r == r_z ? last : 1, scale_before = r_prev == r_z ? last : 1;
-      const double row[] = {has_r_z_[c] ? alpha(k, c) : 0, scale * inverse(k + 1, c), -scale * gamma(k, c) * inverse(k + 1, c),
-                                r_prev ? -scale_before * prev_weight(k, c) : 0, m_[c], -rho_[c]};
+      const double scale = r == r_z ? last : 1, scale_prev = r_prev == r_z ? last : 1;
+      const double up = inverse(k + 1, c);
+      const double row[] = {
+          has_r_z_[c] ? alpha(k, c) : 0,                 // r_z
+          scale * up,                                    // P r
+          -scale * gamma(k, c) * up,                     // r
+          r_prev ? -scale_prev * prev_weight(k, c) : 0,  // r_prev
+          m_[c],                                         // v_last
+          -rho_[c],                                      // v_second_last
+      };
       for (int i = 0; i < 6; ++i) weights[i * width_ + c] = narrow(row[i]);
     });
     const auto weight = [&](int i) { return weights + i * width_; };
-    const OptimalAdjointStep<T> step{{weight(0), weight(1), weight(2), weight(3), weight(4), weight(5)},
-                                     r_z, r, r_prev, vector(K_), vector(K_ - 1), r_next};
+    const OptimalAdjointStep<T> step{
+        .weight = {weight(0), weight(1), weight(2), weight(3), weight(4), weight(5)},
+        .r_z = r_z,
+        .r = r,
+        .r_prev = r_prev,
+        .v_last = vector(K_),
+        .v_second_last = vector(K_ - 1),
+        .r_next = r_next,
+    };
     const auto Pr = engine_.product_with(r);
     const auto sums = engine_.sum(2 * width_, [&](Rows rows, double* partial) {
       engine_.product_kernels.optimal_adjoint(Pr, width_, rows, step, partial);
@@ -146,11 +169,14 @@ class OptimalAdjoint {
     int count = 0;  // from j = count on, omega_j is far below the limit
     for_each_channel([&](int c) {
       const auto omega = [&](int j) { return j < 0 || j >= K_ ? 0 : omega_[j * width_ + c]; };
-      const double up = inverse(k + 1, c), before = prev_weight(k, c), limit = Tolerance<T>::max_adjoint_omega * norm_[c];
-      const double noise = per_step_ * (up * (1 + std::abs(gamma(k, c))) * norm_prev_[c] + std::abs(alpha(k, c)) * norm_z_[c]);
+      const double up = inverse(k + 1, c), before = prev_weight(k, c),
+                   limit = Tolerance<T>::max_adjoint_omega * norm_[c];
+      const double noise =
+          per_step_ * (up * (1 + std::abs(gamma(k, c))) * norm_prev_[c] + std::abs(alpha(k, c)) * norm_z_[c]);
       for (int j = 0; j < K_; ++j) {
         if (beta(j, c) == 0) break;  // past the rank
-        const double pushed = beta(j + 1, c) * omega(j + 1) + gamma(j, c) * omega(j) + (j > 0 ? beta(j, c) * omega(j - 1) : 0);
+        const double pushed =
+            beta(j + 1, c) * omega(j + 1) + gamma(j, c) * omega(j) + (j > 0 ? beta(j, c) * omega(j - 1) : 0);
         const double next = up * (pushed - gamma(k, c) * omega(j)) - before * omega_prev_[j * width_ + c];
         omega_next_[j * width_ + c] = next + std::copysign(noise, next);
         exceeded |= std::abs(omega_next_[j * width_ + c]) > limit;
@@ -238,13 +264,14 @@ void optimal_adjoint(const Csr<T, I>& graph, Isa isa, int threads, int d, int K,
     const InputColumns<T> alpha_(alpha, K + 1, d, panel), z_bar_(z_bar, graph.rows, d, panel);
     const OutputColumns<T> x_bar_(x_bar, graph.rows, d, panel), alpha_bar_(alpha_bar, K + 1, d, panel);
     Engine<T, I> engine(graph, isa, panel.threads, panel.width);
-    OptimalAdjoint<T, I> adjoint(engine, panel.width, K, panel_data(V, K + 1, graph.rows, panel), gamma_, sqrt_beta_, alpha_);
+    OptimalAdjoint<T, I> adjoint(engine, panel.width, K, panel_data(V, K + 1, graph.rows, panel), gamma_, sqrt_beta_,
+                                 alpha_);
     adjoint.run(z_bar_, x_bar_, alpha_bar_, panel_data(work, 2, graph.rows, panel));
   });
 }
 
-#define POLYBASIS_INSTANTIATE(T, I)                                                                                \
-  template void optimal_adjoint(const Csr<T, I>&, Isa, int, int, int, const T*, const double*, const double*,      \
+#define POLYBASIS_INSTANTIATE(T, I)                                                                           \
+  template void optimal_adjoint(const Csr<T, I>&, Isa, int, int, int, const T*, const double*, const double*, \
                                 const T*, const T*, T*, T*, T*);
 POLYBASIS_INSTANTIATE(float, int32_t)
 POLYBASIS_INSTANTIATE(float, int64_t)

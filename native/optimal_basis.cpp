@@ -14,9 +14,9 @@
 namespace polybasis {
 namespace {
 
-// Estimates the loss of orthogonality omega_j = <v_{k+1}, v_j> of each channel by its three-term recurrence (Simon, "The Lanczos
-// algorithm with partial reorthogonalization", Mathematics of Computation 42, 1984). The estimates take O(K^2) operations; the
-// inner products themselves would take another sweep over the basis in every step.
+// Estimates the loss of orthogonality omega_j = <v_{k+1}, v_j> of each channel by its three-term recurrence (Simon,
+// "The Lanczos algorithm with partial reorthogonalization", Mathematics of Computation 42, 1984). The estimates take
+// O(K^2) operations; the inner products themselves would take another sweep over the basis in every step.
 class OmegaRecurrence {
  public:
   OmegaRecurrence(int K, int width, double per_step) : width_(width), per_step_(per_step) {
@@ -77,8 +77,8 @@ template <class T, class I>
 class Lanczos {
  public:
   Lanczos(Engine<T, I>& engine, int width, int K, T* V, double* gamma, double* beta, int64_t* rank)
-      : engine_(engine), width_(width), plane_(engine.graph.rows * width), V_(V), gamma_(gamma),
-        beta_(beta), rank_(rank), K_(K), noise_(width), scale_(width), weights_(static_cast<size_t>(2 * K + 2) * width),
+      : engine_(engine), width_(width), plane_(engine.graph.rows * width), V_(V), gamma_(gamma), beta_(beta),
+        rank_(rank), K_(K), noise_(width), scale_(width), weights_(static_cast<size_t>(2 * K + 2) * width),
         omega_(K, width, Tolerance<T>::omega_per_step(engine.graph.rows)) {}
 
   // v_0 = x / |x|, up to the factor in scale_. Scaling by a power of two keeps the squares of any finite x in range.
@@ -154,7 +154,8 @@ class Lanczos {
       double largest = 0, noise = Tolerance<T>::noise_level;
       for (int j = 1; j <= k; ++j) largest = std::max(largest, row(beta_, j)[c]);
       for (int j = 1; j <= k; ++j)
-        if (const double beta = row(beta_, j)[c]; beta > 0) noise *= std::max(1.0, Tolerance<T>::amplification_threshold / beta);
+        if (const double beta = row(beta_, j)[c]; beta > 0)
+          noise *= std::max(1.0, Tolerance<T>::amplification_threshold / beta);
       noise_[c] = std::min(noise, std::max(Tolerance<T>::noise_cap * largest, Tolerance<T>::noise_level)) * outside;
     }
   }
@@ -165,9 +166,9 @@ class Lanczos {
     return norm <= noise_[c] && stopping_error(c, k, norm) <= Tolerance<T>::max_stopping_error;
   }
 
-  // A bound for |T_m(P) x - |x| V T_m(T) e_0| / |x| over all m <= K if v_k is the last vector. Each step of the Chebyshev
-  // recurrence on y_m = T_m(T) e_0 drops 2 beta v_{k+1} times the last entry of y_m (half of that in the first step). The term
-  // dropped in step m reaches step K multiplied by U_{K-1-m}(P), whose norm is at most K - m.
+  // A bound for |T_m(P) x - |x| V T_m(T) e_0| / |x| over all m <= K if v_k is the last vector. Each step of the
+  // Chebyshev recurrence on y_m = T_m(T) e_0 drops 2 beta v_{k+1} times the last entry of y_m (half of that in the
+  // first step). The term dropped in step m reaches step K multiplied by U_{K-1-m}(P), whose norm is at most K - m.
   double stopping_error(int c, int k, double norm) const {
     std::vector<double> y(k + 1, 0.0), before(k + 1, 0.0), next(k + 1);
     y[0] = 1;
@@ -210,8 +211,9 @@ class Lanczos {
     return any ? count : 0;
   }
 
-  // Orthogonalises w against the first `count` vectors, and repeats while its norm drops substantially ("twice is enough", Kahan
-  // and Parlett). The same sweep reorthogonalises v_k, whose error would otherwise re-enter v_{k+2} through the recurrence.
+  // Orthogonalises w against the first `count` vectors, and repeats while its norm drops substantially ("twice is
+  // enough", Kahan and Parlett). The same sweep reorthogonalises v_k, whose error would otherwise re-enter v_{k+2}
+  // through the recurrence.
   void reorthogonalise(int k, int count, std::vector<double>& norms) {
     const size_t numbers = static_cast<size_t>(count) * width_;
     T* v = k > 0 ? vector(k) : nullptr;
@@ -222,7 +224,8 @@ class Lanczos {
       std::copy(inner.begin(), inner.end(), weights_.begin());
       if (v && count > k) std::fill_n(weights_.begin() + numbers + k * width_, width_, T(0));  // <v_k, v_k>
       const auto left = norms_of([&](Rows rows, double* sums) {
-        engine_.vector_kernels.project_out(width_, rows, vector(k + 1), vector(k + 1), v, V_, plane_, count, weights_.data(), sums);
+        engine_.vector_kernels.project_out(width_, rows, vector(k + 1), vector(k + 1), v, V_, plane_, count,
+                                           weights_.data(), sums);
       });
       shorter = false;
       for (int c = 0; c < width_; ++c) shorter |= left[c] < 0.7 * norms[c] && !ends(c, k, left[c]);
@@ -279,7 +282,7 @@ void combine(const Csr<T, I>& graph, Isa isa, int threads, int d, int K, const T
     Engine<T, I> engine(graph, isa, panel.threads, panel.width);
     engine.run([&](Rows rows) {
       engine.vector_kernels.combine(panel.width, rows, nullptr, nullptr, panel_data(V, K + 1, graph.rows, panel),
-                             graph.rows * panel.width, K + 1, alpha_, z_);
+                                    graph.rows * panel.width, K + 1, alpha_, z_);
     });
   });
 }
@@ -294,17 +297,16 @@ void product(const Csr<T, I>& graph, Isa isa, int threads, int d, const T* x, T*
 template <class T, class I>
 void peak(const Csr<T, I>& graph, Isa isa, int threads, int d, const T* x, double* peaks) {
   Engine<T, I> engine(graph, isa, threads, d);
-  const auto largest = engine.largest(d, [&](Rows rows, double* partial) {
-    engine.vector_kernels.peak(d, rows, x, partial);
-  });
+  const auto largest =
+      engine.largest(d, [&](Rows rows, double* partial) { engine.vector_kernels.peak(d, rows, x, partial); });
   std::copy(largest.begin(), largest.end(), peaks);
 }
 
-#define POLYBASIS_INSTANTIATE(T, I)                                                                                       \
-  template void product(const Csr<T, I>&, Isa, int, int, const T*, T*);                                               \
-  template void peak(const Csr<T, I>&, Isa, int, int, const T*, double*);                                             \
+#define POLYBASIS_INSTANTIATE(T, I)                                                                                \
+  template void product(const Csr<T, I>&, Isa, int, int, const T*, T*);                                            \
+  template void peak(const Csr<T, I>&, Isa, int, int, const T*, double*);                                          \
   template void optimal_basis(const Csr<T, I>&, Isa, int, int, int, const T*, const double*, T*, double*, double*, \
-                                 int64_t*, bool);                                                                         \
+                              int64_t*, bool);                                                                     \
   template void combine(const Csr<T, I>&, Isa, int, int, int, const T*, const T*, T*);
 POLYBASIS_INSTANTIATE(float, int32_t)
 POLYBASIS_INSTANTIATE(float, int64_t)

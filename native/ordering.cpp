@@ -9,11 +9,11 @@ namespace polybasis {
 namespace {
 
 constexpr int64_t row_bytes = max_width<float> * sizeof(float);  // of a panel of max_width, for either type
-constexpr int64_t cached_rows = (32 << 20) / row_bytes;       // rows of a signal that a last-level cache holds
-constexpr double min_saved = 0.2;                             // fraction of all reads
+constexpr int64_t cached_rows = (32 << 20) / row_bytes;          // rows of a signal that a last-level cache holds
+constexpr double min_saved = 0.2;                                // fraction of all reads
 
-// Estimates the fraction of reads that miss the cache: of the nonzeros in a window of as many nonzeros as the cache holds
-// rows, those that are the first to read their row. Averages a few windows. order null: the given order.
+// Estimates the fraction of reads that miss the cache: of the nonzeros in a window of as many nonzeros as the cache
+// holds rows, those that are the first to read their row. Averages a few windows. order null: the given order.
 template <class I>
 double miss_rate(const Neighbours<I>& graph, const I* order) {
   constexpr int windows = 8;
@@ -89,7 +89,8 @@ std::vector<I> grouped(const Neighbours<I>& graph, const std::vector<I>& order) 
   std::vector<I> indptr(graph.rows + 1), indices(nonzeros), place(graph.rows);
   for (int64_t i = 0; i < graph.rows; ++i) place[order[i]] = static_cast<I>(i);
   for (int64_t i = 0, to = 0; i < graph.rows; indptr[++i] = static_cast<I>(to))
-    for (int64_t e = graph.indptr[order[i]]; e < graph.indptr[order[i] + 1]; ++e) indices[to++] = place[graph.indices[e]];
+    for (int64_t e = graph.indptr[order[i]]; e < graph.indptr[order[i] + 1]; ++e)
+      indices[to++] = place[graph.indices[e]];
   const std::vector<I> label = communities(Neighbours<I>{indptr.data(), indices.data(), graph.rows});
 
   std::vector<I> number(graph.rows, -1), start{0};
@@ -161,8 +162,8 @@ bool take_rows(int threads, int64_t rows, int64_t width, const T* x, const I* or
 template Ordering<int32_t> locality_order(const Neighbours<int32_t>&);
 template Ordering<int64_t> locality_order(const Neighbours<int64_t>&);
 
-#define POLYBASIS_INSTANTIATE(T, I)                                       \
-  template bool permute(const Csr<T, I>&, const I*, I*, I*, T*);          \
+#define POLYBASIS_INSTANTIATE(T, I)                              \
+  template bool permute(const Csr<T, I>&, const I*, I*, I*, T*); \
   template bool take_rows(int, int64_t, int64_t, const T*, const I*, T*);
 POLYBASIS_INSTANTIATE(float, int32_t)
 POLYBASIS_INSTANTIATE(float, int64_t)

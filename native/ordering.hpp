@@ -1,5 +1,5 @@
-// Renumbers the nodes of a graph so that consecutive rows of P read the same rows of the signal. The product of a signal that
-// exceeds the caches spends most of its time on those reads.
+// Renumbers the nodes of a graph so that consecutive rows of P read the same rows of the signal. The product of a
+// signal that exceeds the caches spends most of its time on those reads.
 #pragma once
 
 #include <cstdint>
@@ -17,16 +17,16 @@ struct Neighbours {
   int64_t rows;
 };
 
-// A new numbering of the nodes: node order[i] becomes node i. saved: the estimated number of rows of the signal, per node, that
-// a product then reads from the cache instead of from memory.
+// A new numbering of the nodes: node order[i] becomes node i. saved: the estimated number of rows of the signal, per
+// node, that a product then reads from the cache instead of from memory.
 template <class I>
 struct Ordering {
   std::vector<I> order;
   double saved = 0;
 };
 
-// A numbering that makes products of signals larger than the cache faster; empty if it saves too little. It depends on the
-// pattern only and takes about the time of a few products of 64 channels.
+// A numbering that makes products of signals larger than the cache faster; empty if it saves too little. It depends on
+// the pattern only and takes about the time of a few products of 64 channels.
 template <class I>
 Ordering<I> locality_order(const Neighbours<I>&);
 

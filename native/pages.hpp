@@ -34,8 +34,8 @@ struct MappedArray {
   const T* data;
   int64_t size;
 
-  // Unmaps the resident pages of [begin, end); the file cache may keep them. A page fault also maps neighbouring pages, so
-  // those within `fault_around` bytes are dropped too, as far as they belong to the array.
+  // Unmaps the resident pages of [begin, end); the file cache may keep them. A page fault also maps neighbouring pages,
+  // so those within `fault_around` bytes are dropped too, as far as they belong to the array.
   void drop_pages([[maybe_unused]] int64_t begin, [[maybe_unused]] int64_t end) const {
 #if defined(__linux__)
     advise(std::max(address(0), address(begin) - std::min(address(begin), fault_around)),

@@ -1,5 +1,5 @@
-// Splits a signal into panels of channels. Channels are independent, so panels are independent problems. On a graph whose
-// signals fit into the caches, panels are narrow and each thread works on its own panels without synchronisation.
+// Splits a signal into panels of channels. Channels are independent, so panels are independent problems. On a graph
+// whose signals fit into the caches, panels are narrow and each thread works on its own panels without synchronisation.
 //
 // Panel layout: a basis of K + 1 vectors on N nodes and d channels is stored panel after panel, each (K+1) x N x width;
 // `panel_data` locates a panel. All other arrays are row-major with d columns.

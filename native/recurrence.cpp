@@ -23,8 +23,16 @@ void recurrence_of_panel(const Csr<T, I>& graph, Isa isa, int threads, int d, in
   });
   for (int k = 0; k < K; ++k) {
     const int64_t at = k * d;
-    const RecurrenceStep<T> step{coefficients.a + at, coefficients.b + at, coefficients.c + at, alpha + at + d,
-                                 vector(k), vector(k - 1), vector(k + 1), z};
+    const RecurrenceStep<T> step{
+        .a = coefficients.a + at,
+        .b = coefficients.b + at,
+        .c = coefficients.c + at,
+        .alpha = alpha + at + d,
+        .h = vector(k),
+        .h_prev = vector(k - 1),
+        .h_next = vector(k + 1),
+        .z = z,
+    };
     const auto Ph = engine.product_with(vector(k));
     engine.run([&](Rows rows) { engine.product_kernels.recurrence(Ph, d, rows, step); });
   }
@@ -50,8 +58,17 @@ void adjoint_of_panel(const Csr<T, I>& graph, Isa isa, int threads, int d, int K
   for (int k = K - 1; k >= 0; --k) {
     const int64_t at = k * d;
     const T* c = k + 1 < K ? coefficients.c + at + d : none.data();
-    const RecurrenceAdjointStep<T> step{coefficients.a + at, coefficients.b + at, c, alpha + at, z_bar,
-                                        lambda, other, vector(k), vector(k - 1)};
+    const RecurrenceAdjointStep<T> step{
+        .a = coefficients.a + at,
+        .b = coefficients.b + at,
+        .c = c,
+        .alpha = alpha + at,
+        .z_bar = z_bar,
+        .lambda = lambda,
+        .lambda_next = other,
+        .h = vector(k),
+        .h_prev = vector(k - 1),
+    };
     const auto Plambda = engine.product_with(lambda);
     const auto sums = engine.sum(4 * d, [&](Rows rows, double* partial) {
       engine.product_kernels.recurrence_adjoint(Plambda, d, rows, step, partial);
@@ -62,19 +79,18 @@ void adjoint_of_panel(const Csr<T, I>& graph, Isa isa, int threads, int d, int K
     narrow(&sums[3 * d], gradient.alpha + at);
     std::swap(lambda, other);
   }
-  const auto dot_last = engine.sum(d, [&](Rows rows, double* partial) {
-    engine.vector_kernels.inner_product(d, rows, z_bar, vector(K), partial);
-  });
+  const auto dot_last = engine.sum(
+      d, [&](Rows rows, double* partial) { engine.vector_kernels.inner_product(d, rows, z_bar, vector(K), partial); });
   narrow(dot_last.data(), gradient.alpha + K * d);
-  const auto dot_first = engine.sum(d, [&](Rows rows, double* partial) {
-    engine.vector_kernels.inner_product(d, rows, lambda, vector(0), partial);
-  });
+  const auto dot_first = engine.sum(
+      d, [&](Rows rows, double* partial) { engine.vector_kernels.inner_product(d, rows, lambda, vector(0), partial); });
   for (int c = 0; c < d; ++c) {
     const T s = coefficients.s[c];
     gradient.s[c] = s != 0 ? static_cast<T>(dot_first[c] / s) : T(0);
   }
   engine.run([&](Rows rows) {
-    engine.vector_kernels.linear_combination(d, rows, coefficients.s, lambda, nullptr, nullptr, nullptr, nullptr, lambda);
+    engine.vector_kernels.linear_combination(d, rows, coefficients.s, lambda, nullptr, nullptr, nullptr, nullptr,
+                                             lambda);
   });
 }
 
@@ -117,11 +133,11 @@ void recurrence_adjoint(const Csr<T, I>& graph, Isa isa, int threads, int d, int
   });
 }
 
-#define POLYBASIS_INSTANTIATE(T, I)                                                                              \
-  template void recurrence(const Csr<T, I>&, Isa, int, int, int, const Recurrence<T>&, const T*, const T*,   \
-                           T*, int, T*);                                                                         \
-  template void recurrence_adjoint(const Csr<T, I>&, Isa, int, int, int, const Recurrence<T>&, const T*,     \
-                                   const T*, const T*, const RecurrenceGradient<T>&, T*);
+#define POLYBASIS_INSTANTIATE(T, I)                                                                                 \
+  template void recurrence(const Csr<T, I>&, Isa, int, int, int, const Recurrence<T>&, const T*, const T*, T*, int, \
+                           T*);                                                                                     \
+  template void recurrence_adjoint(const Csr<T, I>&, Isa, int, int, int, const Recurrence<T>&, const T*, const T*,  \
+                                   const T*, const RecurrenceGradient<T>&, T*);
 POLYBASIS_INSTANTIATE(float, int32_t)
 POLYBASIS_INSTANTIATE(float, int64_t)
 POLYBASIS_INSTANTIATE(double, int32_t)

@@ -1,10 +1,11 @@
 // Row compression: a factorisation of P whose product takes fewer operations.
 //
-// 1. Equal rows. P = S Q S', where S assigns nodes to classes of equal rows and Q is the quotient matrix between classes.
-//    P is symmetric, so equal rows are equal columns: a row has all nodes of a class, with one value, or none of them.
-// 2. Row deltas. A row of Q that is nearly a multiple of an earlier row (its parent) is stored as the difference to that
-//    multiple; its product is the product of the difference plus the multiple of the parent's product. A value that is not
-//    finite in the parent's product propagates to the row.
+// Equal rows: P = S Q S', where S assigns nodes to classes of equal rows and Q is the quotient matrix between classes.
+// P is symmetric, so equal rows are equal columns: a row has all nodes of a class, with one value, or none of them.
+//
+// Row deltas: a row of Q that is nearly a multiple of an earlier row (its parent) is stored as the difference to that
+// multiple. Its product is the product of the difference plus the multiple of the parent's product. A value that is not
+// finite in the parent's product propagates to the row.
 #pragma once
 
 #include <algorithm>
@@ -71,10 +72,10 @@ bool is_valid(const std::vector<RowDelta<T>>& deltas, int64_t rows) {
 // The class of each row of P; classes are numbered in the order of their first rows.
 template <class T, class I>
 std::vector<I> classes_of_equal_rows(const Csr<T, I>& P) {
-  const auto same = [&](I a, I b) {
+  const auto same = [&](I a, I b) {  // bitwise: NaN equals itself
     const I from = P.indptr[a], to = P.indptr[a + 1], other = P.indptr[b];
     return to - from == P.indptr[b + 1] - other && std::equal(P.indices + from, P.indices + to, P.indices + other) &&
-           (from == to || std::memcmp(P.values + from, P.values + other, (to - from) * sizeof(T)) == 0);  // bitwise: NaN equals itself
+           (from == to || std::memcmp(P.values + from, P.values + other, (to - from) * sizeof(T)) == 0);
   };
   std::vector<std::pair<uint64_t, I>> rows(P.rows);  // (hash, row)
   for (int64_t i = 0; i < P.rows; ++i) {
@@ -102,7 +103,8 @@ std::vector<I> classes_of_equal_rows(const Csr<T, I>& P) {
   return first;
 }
 
-constexpr int64_t max_column = 1 << 13;  // longer columns (hubs) say little about which rows are similar and are skipped
+// Longer columns (hubs) say little about which rows are similar and are skipped.
+constexpr int64_t max_column = 1 << 13;
 
 // Finds, for a row of a matrix with a symmetric pattern, the earlier row that shares most of its columns.
 template <class T, class I>
@@ -201,8 +203,8 @@ class RowDifference {
 template <class T, class I>
 std::vector<RowDelta<T>> extract_deltas(OwnedCsr<T, I>& matrix, const std::vector<double>& sizes) {
   constexpr int max_chain = 8;  // of deltas on deltas, along which rounding errors accumulate
-  // Cancellation between a row and its parent leaves rounding errors behind. The terms that a row is computed from may exceed
-  // its own terms by this factor at most: at most one digit is lost.
+  // Cancellation between a row and its parent leaves rounding errors behind. The terms that a row is computed from may
+  // exceed its own terms by this factor at most: at most one digit is lost.
   constexpr double max_growth = 10;
   const OwnedCsr<T, I> original = std::exchange(matrix, {});
   const Csr<T, I> Q = original.view();
@@ -221,7 +223,8 @@ std::vector<RowDelta<T>> extract_deltas(OwnedCsr<T, I>& matrix, const std::vecto
     const double own = terms[i] = sum_of_terms(original, Q.indptr[i], Q.indptr[i + 1]);
     const auto match = matcher.best_parent(i, [&](I other) { return chain[other] < max_chain; });
     const T factor = match.row >= 0 ? difference.append(i, match.row, matrix) : T(0);
-    const double with_delta = factor != 0 ? sum_of_terms(matrix, before, matrix.nonzeros()) + std::abs(factor) * terms[match.row] : 0;
+    const double with_delta =
+        factor != 0 ? sum_of_terms(matrix, before, matrix.nonzeros()) + std::abs(factor) * terms[match.row] : 0;
     if (factor != 0 && matrix.nonzeros() - before < length && with_delta <= max_growth * own) {  // false for NaN
       deltas.push_back({i, match.row, factor});
       chain[i] = chain[match.row] + 1;

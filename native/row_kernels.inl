@@ -1,6 +1,6 @@
-// The row kernels. Included once for each instruction set, with POLYBASIS_ISA (its namespace) and POLYBASIS_BYTES (its register
-// size) defined. Instantiate no templates of the standard library here: the linker could keep the copy compiled for AVX-512
-// for all callers.
+// The row kernels. Included once for each instruction set, with POLYBASIS_ISA (its namespace) and POLYBASIS_BYTES (its
+// register size) defined. Instantiate no templates of the standard library here: the linker could keep the copy
+// compiled for AVX-512 for all callers.
 
 #include <cassert>
 #include <cstdint>
@@ -36,8 +36,8 @@ inline void store(T* p, V v) {
   std::memcpy(p, &v, sizeof v);
 }
 
-// Forces rounding to T. In a sum of two products either one can be fused into the addition, and compilers choose differently
-// for each register size.
+// Forces rounding to T. In a sum of two products either one can be fused into the addition, and compilers choose
+// differently for each register size.
 template <class V>
 inline V rounded(V v) {
 #if POLYBASIS_BYTES == 64
@@ -132,9 +132,9 @@ inline void for_each_group(int width, F&& f) {
   take(Int<1>{}, Int<1>{});
 }
 
-// For every vector of L channels from channel c on, f(Int<L>, c) returns a function that is called with (i, inner) for every
-// row i of the tile. Per-channel constants and the `count` inner products stay in registers. Sums restart at zero in every
-// tile, which limits rounding errors.
+// For every vector of L channels from channel c on, f(Int<L>, c) returns a function that is called with (i, inner) for
+// every row i of the tile. Per-channel constants and the `count` inner products stay in registers. Sums restart at zero
+// in every tile, which limits rounding errors.
 template <class T, int count, class F>
 inline void reduce_tile(int width, Rows tile, double* sums, F&& f) {
   constexpr int registers = POLYBASIS_BYTES == 64 ? 16 : 8;  // available to inner products
@@ -150,8 +150,8 @@ inline void reduce_tile(int width, Rows tile, double* sums, F&& f) {
   });
 }
 
-// L channels of a double-word factor. A factor rounded to T has the same error in every row, and that error accumulates instead
-// of averaging out.
+// L channels of a double-word factor. A factor rounded to T has the same error in every row, and that error accumulates
+// instead of averaging out.
 template <int L, class T>
 struct Factor {
   Lanes<T, L> high, low;
@@ -160,12 +160,12 @@ struct Factor {
   Lanes<T, L> operator*(const Lanes<T, L>& x) const { return high * x + rounded(low * x); }
 };
 
-// ---- the sparse product -------------------------------------------------------------------------------------------
+// ---- the sparse product ---------------------------------------------------------------------------------------------
 
-constexpr int64_t prefetch_ahead = 32;    // nonzeros; hides the latency of main memory
-constexpr int64_t unweighted_prefetch_ahead = 64;        // the same for unweighted graphs, whose vectors may exceed every cache
+constexpr int64_t prefetch_ahead = 32;             // nonzeros; hides the latency of main memory
+constexpr int64_t unweighted_prefetch_ahead = 64;  // vectors of unweighted graphs may exceed every cache
 constexpr int64_t cached_signal_bytes = 4 << 20;   // signals up to this size need no prefetching
-constexpr int64_t nonzeros_per_sum = 512;      // bounds the rounding error of hubs
+constexpr int64_t nonzeros_per_sum = 512;          // bounds the rounding error of hubs
 
 template <class F>
 inline void for_each_tile(Rows rows, F&& f) {
@@ -175,10 +175,11 @@ inline void for_each_tile(Rows rows, F&& f) {
 
 // Vectors of a row in registers; at most 8, because baseline x86 has few registers.
 template <class T>
-constexpr int max_row_registers = max_width<T> * int(sizeof(T)) / POLYBASIS_BYTES < 8 ? max_width<T> * int(sizeof(T)) / POLYBASIS_BYTES : 8;
+constexpr int max_row_registers =
+    max_width<T> * int(sizeof(T)) / POLYBASIS_BYTES < 8 ? max_width<T> * int(sizeof(T)) / POLYBASIS_BYTES : 8;
 
-// L * V channels of rows of P x, accumulated in registers. U independent sums hide the latency of additions where there are
-// few channels.
+// L * V channels of rows of P x, accumulated in registers. U independent sums hide the latency of additions where there
+// are few channels.
 template <int L, int V, int U, bool prefetch, bool weighted, class T, class I>
 inline void gather(const Csr<T, I>& graph, Rows rows, const T* x, int64_t x_stride, T* y, int64_t y_stride) {
   const int64_t last = graph.indptr[graph.rows] - 1;
@@ -226,8 +227,8 @@ inline void gather_rows(const Csr<T, I>& graph, int width, Rows rows, const T* x
   assert(0 <= rows.begin && rows.begin <= rows.end && rows.end <= graph.rows && width <= y_stride);
   const bool cached = graph.rows * width * int64_t(sizeof(T)) <= cached_signal_bytes;
   for_each_group<T, max_row_registers<T>>(width, [&]<int L, int V>(Int<L>, Int<V>, int c) {
-    // U depends on the width of the group, not of a register, so that AVX2 and AVX-512 add in the same order. Baseline x86 has
-    // too few registers for that.
+    // U depends on the width of the group, not of a register, so that AVX2 and AVX-512 add in the same order. Baseline
+    // x86 has too few registers for that.
     constexpr int bytes = POLYBASIS_BYTES == 16 ? 32 * V : L * V * int(sizeof(T));
     constexpr int U = bytes >= 256 ? 1 : bytes > 32 ? 256 / bytes : 8;
     if (!graph.values)
@@ -255,7 +256,7 @@ inline void for_each_product_tile(const Product<T, I>& Px, int width, Rows rows,
   });
 }
 
-// ---- kernels fused with a product ----------------------------------------------------------------------------------------
+// ---- kernels fused with a product -----------------------------------------------------------------------------------
 
 template <class T, class I>
 void product(const Product<T, I>& Px, int width, Rows rows, T* y) {
@@ -265,8 +266,8 @@ void product(const Product<T, I>& Px, int width, Rows rows, T* y) {
 }
 
 template <class T, class I>
-void lanczos_product(const Product<T, I>& Pu, int width, Rows rows, const T* u, const DoubleWord<T>& scale, const T* v_prev,
-                     const DoubleWord<T>& beta, T* w, double* sums) {
+void lanczos_product(const Product<T, I>& Pu, int width, Rows rows, const T* u, const DoubleWord<T>& scale,
+                     const T* v_prev, const DoubleWord<T>& beta, T* w, double* sums) {
   for_each_product_tile(Pu, width, rows, [&](Rows tile, const auto& row) {
     reduce_tile<T, 1>(width, tile, sums, [&]<int L>(Int<L>, int c) {
       const Factor<L, T> s(scale, c), b(beta, c);
@@ -300,7 +301,8 @@ void recurrence_adjoint(const Product<T, I>& Plambda, int width, Rows rows, cons
                         double* sums) {
   for_each_product_tile(Plambda, width, rows, [&](Rows tile, const auto& row) {
     reduce_tile<T, 4>(width, tile, sums, [&]<int L>(Int<L>, int c) {
-      const auto alpha = load<L>(step.alpha + c), a = load<L>(step.a + c), b = load<L>(step.b + c), d = load<L>(step.c + c);
+      const auto alpha = load<L>(step.alpha + c), a = load<L>(step.a + c), b = load<L>(step.b + c),
+                 d = load<L>(step.c + c);
       return [=, &row, &step](int64_t i, auto* inner) {
         const int64_t at = i * width + c;
         const auto p_lambda = load<L>(row(i) + c), h = load<L>(step.h + at);
@@ -343,7 +345,7 @@ void optimal_adjoint(const Product<T, I>& Pr, int width, Rows rows, const Optima
   });
 }
 
-// ---- kernels without a product -------------------------------------------------------------------------------------
+// ---- kernels without a product --------------------------------------------------------------------------------------
 
 template <class T>
 void peak(int width, Rows rows, const T* x, double* peaks) {
@@ -379,7 +381,8 @@ void rescale(int width, Rows rows, const T* x, const double* scale, T* y, double
 }
 
 template <class T>
-void scale_and_subtract(int width, Rows rows, T* u, const DoubleWord<T>& scale, const DoubleWord<T>& gamma, T* w, double* sums) {
+void scale_and_subtract(int width, Rows rows, T* u, const DoubleWord<T>& scale, const DoubleWord<T>& gamma, T* w,
+                        double* sums) {
   for_each_tile(rows, [&](Rows tile) {
     reduce_tile<T, 1>(width, tile, sums, [&]<int L>(Int<L>, int c) {
       const Factor<L, T> s(scale, c), g(gamma, c);
@@ -449,8 +452,8 @@ void inner_product(int width, Rows rows, const T* a, const T* b, double* sums) {
   });
 }
 
-// Calls f(Int<L>, c, at, sum_w, sum_u) for every vector of L channels, where sum_w = sum_j weights_j v_j and, if `both`,
-// sum_u = sum_j weights_{count+j} v_j. Four rows at a time share the loads of the weights.
+// Calls f(Int<L>, c, at, sum_w, sum_u) for every vector of L channels, where sum_w = sum_j weights_j v_j and, if
+// `both`, sum_u = sum_j weights_{count+j} v_j. Four rows at a time share the loads of the weights.
 template <bool both, class T, class F>
 inline void for_each_combination(int width, Rows rows, const T* v, int64_t plane, int count, const T* weights, F&& f) {
   for_each_group<T, 1>(width, [&]<int L>(Int<L> lanes, Int<1>, int c) {
@@ -476,8 +479,8 @@ inline void for_each_combination(int width, Rows rows, const T* v, int64_t plane
 }
 
 template <class T>
-void project_out(int width, Rows rows, const T* from, T* w, T* u, const T* v, int64_t plane, int count, const T* weights,
-            double* sums) {
+void project_out(int width, Rows rows, const T* from, T* w, T* u, const T* v, int64_t plane, int count,
+                 const T* weights, double* sums) {
   assert(count >= 0 && (count == 0 || rows.end * width <= plane));
   for_each_tile(rows, [&](Rows tile) {
     const auto w_only = [&]<int L>(Int<L>, int, int64_t at, const Lanes<T, L>& of_w, const Lanes<T, L>&) {
@@ -496,15 +499,15 @@ void project_out(int width, Rows rows, const T* from, T* w, T* u, const T* v, in
 }
 
 template <class T>
-void combine(int width, Rows rows, const T* scale, const T* x, const T* v, int64_t plane, int count, const T* weights, T* z) {
+void combine(int width, Rows rows, const T* scale, const T* x, const T* v, int64_t plane, int count, const T* weights,
+             T* z) {
   for_each_tile(rows, [&](Rows tile) {
-    for_each_combination<false>(
-        width, tile, v, plane, count, weights,
-        [&]<int L>(Int<L>, int c, int64_t at, Lanes<T, L> sum, const Lanes<T, L>&) {
-          if (x) sum += load<L>(x + at);
-          if (scale) sum *= load<L>(scale + c);
-          store(z + at, sum);
-        });
+    for_each_combination<false>(width, tile, v, plane, count, weights,
+                                [&]<int L>(Int<L>, int c, int64_t at, Lanes<T, L> sum, const Lanes<T, L>&) {
+                                  if (x) sum += load<L>(x + at);
+                                  if (scale) sum *= load<L>(scale + c);
+                                  store(z + at, sum);
+                                });
   });
 }
 
@@ -514,12 +517,14 @@ void apply_deltas(int width, int64_t stride, const RowDelta<T>* deltas, int64_t 
   for (const RowDelta<T>* delta = deltas; delta < deltas + count; ++delta) {
     T* const to = y + delta->row * stride;
     const T* const from = y + delta->parent * stride;
-    for_each_vector<T>(width, [&]<int L>(Int<L>, int c) { store(to + c, load<L>(to + c) + delta->factor * load<L>(from + c)); });
+    for_each_vector<T>(
+        width, [&]<int L>(Int<L>, int c) { store(to + c, load<L>(to + c) + delta->factor * load<L>(from + c)); });
   }
 }
 
 template <class T>
-void linear_combination(int width, Rows rows, const T* p, const T* x, const T* q, const T* u, const T* r, const T* v, T* y) {
+void linear_combination(int width, Rows rows, const T* p, const T* x, const T* q, const T* u, const T* r, const T* v,
+                        T* y) {
   for_each_row_vector<T>(width, rows, [&]<int L>(Int<L>, int c, int64_t at) {
     Lanes<T, L> value{};  // add one product at a time, see rounded()
     if (u) value += load<L>(q + c) * load<L>(u + at);
@@ -529,7 +534,7 @@ void linear_combination(int width, Rows rows, const T* p, const T* x, const T* q
   });
 }
 
-// ---- kernels on unweighted graphs -------------------------------------------------------------------------------
+// ---- kernels on unweighted graphs -----------------------------------------------------------------------------------
 
 // L * V channels of the rows of u at the neighbours of a node. Indices out of range are skipped.
 template <int L, int V>
@@ -561,7 +566,8 @@ struct Neighbours {
 
 // The sum over the nonzeros [e, end) of a chunk.
 template <int L, int V, class I>
-inline bool unweighted_gather(const Neighbours<L, V>& neighbours, const UnweightedChunk<I>& chunk, int64_t e, int64_t end, float* y) {
+inline bool unweighted_gather(const Neighbours<L, V>& neighbours, const UnweightedChunk<I>& chunk, int64_t e,
+                              int64_t end, float* y) {
   const int64_t last = chunk.count - 1;
   bool in_range = true, accumulate = false;
   do {
@@ -579,15 +585,16 @@ inline bool unweighted_gather(const Neighbours<L, V>& neighbours, const Unweight
 
 // Adds the nonzeros [e, end) of `count`, with one sum for each run of nonzeros in the same row.
 template <int L, int V, class I>
-inline bool unweighted_add(const Neighbours<L, V>& neighbours, const Nonzero<I>* nonzeros, int64_t e, int64_t end, int64_t count,
-                     float* y) {
+inline bool unweighted_add(const Neighbours<L, V>& neighbours, const Nonzero<I>* nonzeros, int64_t e, int64_t end,
+                           int64_t count, float* y) {
   bool in_range = true;
   while (e < end) {
     const int64_t stop = end - e > nonzeros_per_sum ? e + nonzeros_per_sum : end;
     const int32_t row = nonzeros[e].row;
     Lanes<float, L> sum[V] = {};
     do {
-      neighbours.prefetch(nonzeros[e + unweighted_prefetch_ahead < count ? e + unweighted_prefetch_ahead : count - 1].column);
+      neighbours.prefetch(
+          nonzeros[e + unweighted_prefetch_ahead < count ? e + unweighted_prefetch_ahead : count - 1].column);
       in_range &= neighbours.add(nonzeros[e].column, sum);
     } while (++e < stop && nonzeros[e].row == row);
     neighbours.write(sum, true, y + row * neighbours.stride);
@@ -596,7 +603,8 @@ inline bool unweighted_add(const Neighbours<L, V>& neighbours, const Nonzero<I>*
 }
 
 template <class I>
-bool unweighted_gather_rows(const UnweightedChunk<I>& chunk, int64_t rows, int64_t nodes, int width, const float* u, float* y) {
+bool unweighted_gather_rows(const UnweightedChunk<I>& chunk, int64_t rows, int64_t nodes, int width, const float* u,
+                            float* y) {
   assert(chunk.indptr[rows] - chunk.indptr[0] <= chunk.count);
   bool in_range = true;
   for (int64_t i = 0; i < rows; ++i, y += width) {
@@ -609,7 +617,8 @@ bool unweighted_gather_rows(const UnweightedChunk<I>& chunk, int64_t rows, int64
 }
 
 template <class I>
-bool unweighted_add_nonzeros(const Nonzero<I>* nonzeros, int64_t count, int64_t nodes, int width, const float* u, float* y) {
+bool unweighted_add_nonzeros(const Nonzero<I>* nonzeros, int64_t count, int64_t nodes, int width, const float* u,
+                             float* y) {
   constexpr int64_t batch = 1024;  // nonzeros whose rows stay in the cache from one group of channels to the next
   bool in_range = true;
   for (int64_t begin = 0; begin < count; begin += batch) {
@@ -628,7 +637,7 @@ inline float unweighted_degree(const UnweightedRows& graph, int64_t node) {
 }
 
 inline void unweighted_finish(const UnweightedRows& graph, int width, Rows rows, const float* y, const float* u,
-                        const DoubleWord<float>& scale, const DoubleWord<float>& beta, float* w, double* sums) {
+                              const DoubleWord<float>& scale, const DoubleWord<float>& beta, float* w, double* sums) {
   assert(width <= max_width<float> && 0 <= rows.begin && rows.end <= graph.rows);
   for_each_tile(rows, [&](Rows tile) {
     const float* const y_tile = y + (tile.begin - rows.begin) * width;
@@ -645,8 +654,9 @@ inline void unweighted_finish(const UnweightedRows& graph, int width, Rows rows,
   });
 }
 
-inline void unweighted_scale_and_subtract(const UnweightedRows& graph, int width, Rows rows, float* u, const DoubleWord<float>& scale,
-                          const DoubleWord<float>& gamma, float* w, double* sums) {
+inline void unweighted_scale_and_subtract(const UnweightedRows& graph, int width, Rows rows, float* u,
+                                          const DoubleWord<float>& scale, const DoubleWord<float>& gamma, float* w,
+                                          double* sums) {
   for_each_tile(rows, [&](Rows tile) {
     reduce_tile<float, 1>(width, tile, sums, [&]<int L>(Int<L>, int c) {
       const Factor<L, float> s(scale, c), g(gamma, c);
@@ -667,21 +677,23 @@ inline void unweighted_scale_and_subtract(const UnweightedRows& graph, int width
 
 template <class I>
 const UnweightedKernels<I>& unweighted_table() {
-  static constexpr UnweightedKernels<I> entries{unweighted_gather_rows<I>, unweighted_add_nonzeros<I>, unweighted_finish, unweighted_scale_and_subtract};
+  static constexpr UnweightedKernels<I> entries{unweighted_gather_rows<I>, unweighted_add_nonzeros<I>,
+                                                unweighted_finish, unweighted_scale_and_subtract};
   return entries;
 }
 
 template <class T, class I>
 const ProductKernels<T, I>& product_table() {
-  static constexpr ProductKernels<T, I> entries{product<T, I>, lanczos_product<T, I>, recurrence<T, I>, recurrence_adjoint<T, I>,
-                                        optimal_adjoint<T, I>};
+  static constexpr ProductKernels<T, I> entries{product<T, I>, lanczos_product<T, I>, recurrence<T, I>,
+                                                recurrence_adjoint<T, I>, optimal_adjoint<T, I>};
   return entries;
 }
 
 template <class T>
 const VectorKernels<T>& vector_table() {
-  static constexpr VectorKernels<T> entries{peak<T>, rescale<T>, scale_and_subtract<T>, inner_product<T>, basis_dots<T>, project_out<T>, combine<T>, apply_deltas<T>,
-                                     linear_combination<T>};
+  static constexpr VectorKernels<T> entries{peak<T>,          rescale<T>,      scale_and_subtract<T>,
+                                            inner_product<T>, basis_dots<T>,   project_out<T>,
+                                            combine<T>,       apply_deltas<T>, linear_combination<T>};
   return entries;
 }
 

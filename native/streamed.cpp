@@ -14,17 +14,18 @@ namespace polybasis {
 namespace {
 
 constexpr int64_t block_rows = 1 << 14;
-// With stripes, blocks have more rows, so that each stripe is read often enough per block. These constants determine the
-// memory of a thread: 20 to 60 MB with 32-bit indices, twice that with 64-bit indices, more only if one row is longer.
-constexpr int64_t block_bytes = 8 << 20;       // of the product of a block of rows
-constexpr int64_t chunk_nonzeros = 1 << 22;    // maximum read at a time; a chunk has at least one row
-constexpr int64_t chunk_nonzeros_per_row = 32; // the same, for each row of a block
+// With stripes, blocks have more rows, so that each stripe is read often enough per block. These constants determine
+// the memory of a thread: 20 to 60 MB with 32-bit indices, twice that with 64-bit indices, more only if one row is
+// longer.
+constexpr int64_t block_bytes = 8 << 20;        // of the product of a block of rows
+constexpr int64_t chunk_nonzeros = 1 << 22;     // maximum read at a time; a chunk has at least one row
+constexpr int64_t chunk_nonzeros_per_row = 32;  // the same, for each row of a block
 
-// Calls kernel(rows, partial sums, scratch) for blocks of `size` rows and adds their sums in order, so that the result does not
-// depend on the number of threads. Each thread has its own copy of the scratch.
+// Calls kernel(rows, partial sums, scratch) for blocks of `size` rows and adds their sums in order, so that the result
+// does not depend on the number of threads. Each thread has its own copy of the scratch.
 template <class Scratch, class Kernel>
-void reduce_blocks(int64_t rows, int64_t size, int width, int threads, bool backward, double* sums, const Scratch& scratch,
-            Kernel&& kernel) {
+void reduce_blocks(int64_t rows, int64_t size, int width, int threads, bool backward, double* sums,
+                   const Scratch& scratch, Kernel&& kernel) {
   const int64_t blocks = (rows + size - 1) / size;
   std::vector<double> partial(blocks * width, 0.0);
   std::exception_ptr thrown;  // rethrown after the parallel region
@@ -74,7 +75,8 @@ class Stripes {
   explicit Stripes(Striping striping) : striping_(striping) {}
 
   // y = A u on the rows of a chunk. Returns whether all indices are in range.
-  bool gather(const UnweightedKernels<I>& kernels, const UnweightedChunk<I>& chunk, int64_t rows, int64_t nodes, int width, const float* u) {
+  bool gather(const UnweightedKernels<I>& kernels, const UnweightedChunk<I>& chunk, int64_t rows, int64_t nodes,
+              int width, const float* u) {
     sort_by_stripe(chunk, rows);
     reserve_uninitialised(sums_, rows * width);
     sums_.assign(rows * width, 0.0f);
@@ -142,7 +144,8 @@ bool streamed_product(const StreamedCsr<I>& graph, Isa isa, int threads, Streami
     bool in_range_here = true;
     for (Rows here{rows.begin, rows.begin}; here.begin < rows.end; here.begin = here.end) {
       const int64_t* const row = indptr + here.begin;
-      here.end = std::upper_bound(row + 2, indptr + rows.end + 1, *row + max_nonzeros) - indptr - 1;  // at least one row
+      // At least one row.
+      here.end = std::upper_bound(row + 2, indptr + rows.end + 1, *row + max_nonzeros) - indptr - 1;
       const UnweightedChunk<I> chunk{row, scratch.reader.read(*row, indptr[here.end]), indptr[here.end] - *row};
       if (striping.count > 1) {
         in_range_here &= scratch.stripes.gather(kernels, chunk, here.end - here.begin, nodes, width, u);
@@ -166,7 +169,8 @@ bool streamed_product(const StreamedCsr<I>& graph, Isa isa, int threads, Streami
   };
   // With direct reads a thread blocks on the disk; a second one computes in the meantime.
   if (graph.indices.file && graph.indices.file->direct()) threads *= 2;
-  reduce_blocks(nodes, size, width, threads, streaming.backward, sums, Scratch{Reader<I>(graph.indices), Stripes<I>(striping)}, kernel);
+  reduce_blocks(nodes, size, width, threads, streaming.backward, sums,
+                Scratch{Reader<I>(graph.indices), Stripes<I>(striping)}, kernel);
   return in_range;
 }
 
@@ -187,11 +191,11 @@ void streamed_subtract(const StreamedCsr<I>& graph, Isa isa, int threads, Stream
   reduce_blocks(nodes, block_rows, width, threads, streaming.backward, sums, Empty{}, kernel);
 }
 
-#define POLYBASIS_STREAMED(I)                                                                                            \
-  template bool streamed_product(const StreamedCsr<I>&, Isa, int, Streaming, int, const float*, const double*, const double*, \
-                                 float*, double*);                                                                       \
-  template void streamed_subtract(const StreamedCsr<I>&, Isa, int, Streaming, int, float*, const double*, const double*,     \
-                                  float*, double*);
+#define POLYBASIS_STREAMED(I)                                                                                  \
+  template bool streamed_product(const StreamedCsr<I>&, Isa, int, Streaming, int, const float*, const double*, \
+                                 const double*, float*, double*);                                              \
+  template void streamed_subtract(const StreamedCsr<I>&, Isa, int, Streaming, int, float*, const double*,      \
+                                  const double*, float*, double*);
 POLYBASIS_STREAMED(int32_t)
 POLYBASIS_STREAMED(int64_t)
 #undef POLYBASIS_STREAMED

@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "row_kernels.hpp"
 #include "array_source.hpp"
+#include "row_kernels.hpp"
 
 namespace polybasis {
 
@@ -26,8 +26,8 @@ struct Streaming {
 
 // w = scale P u - beta w and sums <w, u>. Returns whether all indices are in range.
 template <class I>
-bool streamed_product(const StreamedCsr<I>&, Isa, int threads, Streaming, int width, const float* u, const double* scale,
-                      const double* beta, float* w, double* sums);
+bool streamed_product(const StreamedCsr<I>&, Isa, int threads, Streaming, int width, const float* u,
+                      const double* scale, const double* beta, float* w, double* sums);
 
 // u = scale u; w = w - gamma u; sums |w|^2.
 template <class I>

@@ -16,13 +16,13 @@ struct Tolerance {
 
   // The rank rule: where a basis ends. Let beta be the norm of the residual after v_k.
   //
-  // Continuing: dividing by a small residual amplifies earlier errors. The error in the residual is modelled as `noise_level`
-  // times the product of max(1, amplification_threshold / beta_j) over all steps so far. If it exceeds beta, v_{k+1} is noise.
-  // The model overestimates the error once most of the spectrum has converged, so it is capped at `noise_cap` times the
-  // largest residual (at least `noise_level`).
+  // Continuing: dividing by a small residual amplifies earlier errors. The error in the residual is modelled as
+  // `noise_level` times the product of max(1, amplification_threshold / beta_j) over all steps so far. If it exceeds
+  // beta, v_{k+1} is noise. The model overestimates the error once most of the spectrum has converged, so it is capped
+  // at `noise_cap` times the largest residual (at least `noise_level`).
   //
-  // Stopping: T_m(P) x changes by at most Lanczos::stopping_error() times |x| for every m <= K. This is a worst case; observed
-  // errors are at least ten times smaller.
+  // Stopping: T_m(P) x changes by at most Lanczos::stopping_error() times |x| for every m <= K. This is a worst case;
+  // observed errors are at least ten times smaller.
   //
   // The basis ends if v_{k+1} would be noise and the bound is at most `max_stopping_error`, or if beta is at
   // `rounding_level`, that of the rounding errors of P v_k.
@@ -39,8 +39,8 @@ struct Tolerance {
 
   // Omega is the estimated loss of orthogonality |<v_{k+1}, v_j>|, see OmegaRecurrence.
   //
-  // What the rounding errors of one step add to omega. They are independent and average out over the nodes; the constant
-  // covers signals so regular (steps, stripes) that they do not.
+  // What the rounding errors of one step add to omega. They are independent and average out over the nodes; the
+  // constant covers signals so regular (steps, stripes) that they do not.
   static double omega_per_step(int64_t nodes) {
     const double n = static_cast<double>(nodes);
     return (0.04 + 0.5 / std::sqrt(n) + 6 / n) * eps;

@@ -31,7 +31,7 @@ sanitize: $(READY)
 	  $(BIN)/python -S -m pytest -q -p no:cacheprovider tests/krylov tests/test_graph.py tests/store/test_store.py \
 	  -k "not interrupted and not memory_stays and not full_disk"
 
-$(READY): pyproject.toml constraints.txt CMakeLists.txt $(wildcard native/*)
+$(READY): pyproject.toml constraints.txt CMakeLists.txt src/polybasis/krylov/rank_tolerance.toml $(wildcard native/*.cpp native/*.hpp native/*.inl)
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --upgrade pip
 	$(BIN)/pip install --quiet --constraint constraints.txt torch

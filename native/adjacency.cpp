@@ -1,20 +1,23 @@
 #include "adjacency.hpp"
 
 #include <algorithm>
+#include <cassert>
+#include <limits>
+#include <utility>
 
 #include "pages.hpp"
 
 namespace polybasis {
 namespace {
 
-// Each share has a counter for every row; together the counters are to be no larger than what is sorted.
+// Each share has a counter for every row. Limits the shares so that the counters take no more memory than the entries.
 int useful_shares(int threads, int64_t entries, int64_t rows) {
   return static_cast<int>(std::clamp<int64_t>(entries / std::max<int64_t>(rows, 1), 1, threads));
 }
 
 // A stable counting sort by row. The input is split into shares, one for each thread: for_each(share, visit) calls
-// visit(row, column, weight) for every entry of a share. The entries of a row are in the order of the input, whatever the
-// number of shares.
+// visit(row, column, weight) for every entry of a share. The entries of a row are in the order of the input, whatever
+// the number of shares.
 template <class ForEach>
 class CountingSort {
  public:
@@ -65,8 +68,9 @@ EntryRows<Entry> sorted_by_row(int64_t rows, int shares, int64_t spare, const Fo
     place = sorted.last[i] + spare;
   }
   sorted.entries.reset(new Entry[place]);
-  ask_for_huge_pages(sorted.entries.get(), place * sizeof(Entry));
-  sort.write_entries([&](int64_t place, int64_t column, double weight) { sorted.entries[place] = Entry(column, weight); });
+  advise_huge_pages(sorted.entries.get(), place * sizeof(Entry));
+  sort.write_entries(
+      [&](int64_t place, int64_t column, double weight) { sorted.entries[place] = Entry(column, weight); });
   return sorted;
 }
 
@@ -113,7 +117,8 @@ bool contradict(const Entry& a, const Entry& b) {
 bool nodes_in_range(const Pairs& pairs, int threads) {
   const auto nodes = static_cast<uint64_t>(pairs.nodes);
   bool outside = false;
-  // A negative node is large as an unsigned number. The operators | have no branches, which lets the loop be vectorised.
+  // A negative node is large as an unsigned number. The operators | have no branches, which lets the loop be
+  // vectorised.
 #pragma omp parallel for num_threads(threads) reduction(| : outside)
   for (int64_t e = 0; e < pairs.count; ++e)
     outside |= (static_cast<uint64_t>(pairs.first[e]) >= nodes) | (static_cast<uint64_t>(pairs.second[e]) >= nodes);
@@ -123,6 +128,7 @@ bool nodes_in_range(const Pairs& pairs, int threads) {
 // Transposing rows visits the columns of each new row in ascending order: it sorts them.
 template <class Entry>
 UpperTriangle<Entry>::UpperTriangle(const Pairs& pairs, SelfLoops loops, int threads) {
+  assert(0 <= pairs.nodes && pairs.nodes <= std::numeric_limits<int32_t>::max() && threads >= 1);
   const int shares = useful_shares(threads, pairs.count, pairs.nodes);
   rows_ = transposed(sorted_by_high_node<Entry>(pairs, loops, shares), shares, loops == SelfLoops::add ? 1 : 0);
   merge(loops, threads);
@@ -132,8 +138,8 @@ UpperTriangle<Entry>::UpperTriangle(const Pairs& pairs, SelfLoops loops, int thr
 template <class Entry>
 void UpperTriangle<Entry>::merge(SelfLoops loops, int threads) {
   int64_t edges = 0, diagonal = 0, first_conflict = nodes();
-#pragma omp parallel for num_threads(threads) schedule(dynamic, 1024) \
-    reduction(+ : edges, diagonal) reduction(min : first_conflict)
+#pragma omp parallel for num_threads(threads) schedule(dynamic, 1024) reduction(+ : edges, diagonal) \
+    reduction(min : first_conflict)
   for (int64_t i = 0; i < nodes(); ++i) {
     Entry *first = rows_.begin(i), *last = rows_.end(i);
     if (std::adjacent_find(first, last, contradict<Entry>) != last) {
@@ -176,6 +182,7 @@ void UpperTriangle<Entry>::mirror(I* indptr, I* indices, double* weight, int thr
   CountingSort sort(nodes(), shares, both_ends);
   indptr[0] = 0;
   for (int64_t i = 0; i < nodes(); ++i) indptr[i + 1] = static_cast<I>(sort.start_row(i, indptr[i]));
+  assert(indptr[nodes()] == nonzeros());
   sort.write_entries([&](int64_t place, int64_t column, [[maybe_unused]] double value) {
     indices[place] = static_cast<I>(column);
     if constexpr (Entry::weighted) weight[place] = value;

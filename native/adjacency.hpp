@@ -1,4 +1,4 @@
-// Undirected pairs of nodes into a symmetric adjacency matrix in compressed rows.
+// Builds a symmetric adjacency matrix in compressed rows from pairs of nodes.
 #pragma once
 
 #include <cstdint>
@@ -47,9 +47,9 @@ struct EntryRows {
   Entry* end(int64_t row) const { return entries.get() + last[row]; }
 };
 
-// The upper triangle of the adjacency matrix with its diagonal: row i holds the neighbours j >= i in ascending order, each
-// once. It holds every edge once, so pairs are merged in half of the matrix and mirror() knows the size of the whole.
-// Requires nodes < 2^31. The result does not depend on the number of threads.
+// The upper triangle of the adjacency matrix with its diagonal: row i holds the neighbours j >= i in ascending order,
+// each once. It holds every edge once, so pairs are merged in half of the matrix and mirror() knows the size of the
+// whole. Requires nodes < 2^31. The result does not depend on the number of threads.
 template <class Entry>
 class UpperTriangle {
  public:
@@ -62,7 +62,8 @@ class UpperTriangle {
   // The first pair, in ascending order, that was given two different weights. The other members are then undefined.
   std::optional<std::pair<int64_t, int64_t>> conflict() const { return conflict_; }
 
-  // Writes the whole matrix. indptr: nodes() + 1 entries; indices: nonzeros(); weight: nonzeros(), unused without weights.
+  // Writes the whole matrix. indptr: nodes() + 1 entries; indices: nonzeros(); weight: nonzeros(), unused without
+  // weights.
   template <class I>
   void mirror(I* indptr, I* indices, double* weight, int threads) const;
 

@@ -1,18 +1,19 @@
-// What the algorithms share: passes over a graph cut into blocks of rows, run by several threads, with sums that come out
-// the same for any number of threads.
+// Runs row kernels in parallel over blocks of rows. Blocks do not depend on the number of threads and their sums are
+// added in order, so results are the same for any number of threads.
 #pragma once
 
 #include <algorithm>
+#include <cassert>
 #include <cstdint>
 #include <optional>
 #include <vector>
 
-#include "passes.hpp"
-#include "repeats.hpp"
+#include "row_compression.hpp"
+#include "row_kernels.hpp"
 
 namespace polybasis {
 
-// The rows of a matrix in blocks of about the same work.
+// Splits the rows of a matrix into blocks of about equal work.
 class Blocks {
  public:
   template <class T, class I>
@@ -21,14 +22,14 @@ class Blocks {
     cut(matrix.rows, work, threads, width, [&](int64_t done) { return row_at(matrix, done); });
   }
 
-  // Rows that all cost the same.
+  // Rows of equal cost.
   Blocks(int64_t rows, int threads, int width) {
     cut(rows, row_work * rows, threads, width, [&](int64_t done) { return done / row_work; });
   }
 
   int64_t count() const { return static_cast<int64_t>(bounds_.size()) - 1; }
 
-  // Calls f(block, rows) for every block; whoever is free takes the next one.
+  // Calls f(block, rows) for every block, dynamically scheduled.
   template <class F>
   void run(F&& f) const {
 #pragma omp parallel for num_threads(threads_) schedule(dynamic, 1)
@@ -36,19 +37,20 @@ class Blocks {
   }
 
  private:
-  static constexpr int64_t row_work = 4;       // what a row costs beside its nonzeros, in nonzeros
-  static constexpr int64_t smallest = 1 << 16;  // fewer multiplications are not worth waking a thread
-  static constexpr int64_t most = 128;
+  static constexpr int64_t row_work = 4;              // overhead of a row, in nonzeros
+  static constexpr int64_t min_block_work = 1 << 16;  // multiplications; fewer do not pay for a thread
+  static constexpr int64_t max_blocks = 128;
 
   template <class RowAt>
   void cut(int64_t rows, int64_t work, int threads, int width, RowAt&& row_at) {
-    const int64_t blocks = std::clamp<int64_t>(work * std::max(width, 4) / smallest, 1, most);
+    const int64_t blocks = std::clamp<int64_t>(work * std::max(width, 4) / min_block_work, 1, max_blocks);
     for (int64_t b = 0; b <= blocks; ++b) bounds_.push_back(row_at(work / blocks * b));
     bounds_.back() = rows;
+    assert(bounds_.front() == 0 && std::is_sorted(bounds_.begin(), bounds_.end()));
     threads_ = static_cast<int>(std::clamp<int64_t>(threads, 1, blocks));
   }
 
-  // The first row before which `work` has been done.
+  // The first row whose predecessors amount to at least `work`.
   template <class T, class I>
   static int64_t row_at(const Csr<T, I>& matrix, int64_t work) {
     int64_t low = 0, high = matrix.rows;
@@ -70,73 +72,78 @@ template <class T, class I>
 class Engine {
  public:
   Engine(const Csr<T, I>& graph, Isa isa, int threads, int width)
-      : graph(graph), on_graph(passes<T, I>(isa)), on_rows(row_passes<T>(isa)), width_(width),
-        threads_(threads), blocks_(graph.repeats ? Blocks(graph.rows, threads, width) : Blocks(graph, threads, width)) {
-    if (!graph.repeats) return;
-    members_.emplace(graph.repeats->members.view(), threads, width);
-    core_.emplace(graph.repeats->core.view(), threads, width);
-    in_classes_.resize(graph.repeats->core.rows() * width);
-    of_classes_.resize(graph.repeats->core.rows() * width);
+      : graph(graph), product_kernels(polybasis::product_kernels<T, I>(isa)),
+        vector_kernels(polybasis::vector_kernels<T>(isa)), width_(width), threads_(threads),
+        blocks_(graph.compression ? Blocks(graph.rows, threads, width) : Blocks(graph, threads, width)) {
+    if (!graph.compression) return;
+    const auto& [members, quotient, deltas, row_class] = *graph.compression;
+    assert(members.rows() == quotient.rows() && static_cast<int64_t>(row_class.size()) == graph.rows);
+    member_blocks_.emplace(members.view(), threads, width);
+    quotient_blocks_.emplace(quotient.view(), threads, width);
+    class_sums_.resize(quotient.rows() * width);
+    class_products_.resize(quotient.rows() * width);
   }
 
-  // P x, for passes to multiply out. Where rows of P repeat, most of it is done here, once for each class of equal rows;
-  // what is returned is good until the next call.
+  // P x, for a kernel to evaluate. With row compression, the product is computed here, once for each class of equal
+  // rows. The result is valid until the next call.
   Product<T, I> product_with(const T* x) {
-    if (!graph.repeats) return {graph, x};
-    const auto& [members, core, links, class_of] = *graph.repeats;
-    const Product<T, I> of_members{members.view(), x}, of_core{core.view(), in_classes_.data()};
-    members_->run([&](int64_t, Rows rows) { on_graph.product(of_members, width_, rows, in_classes_.data()); });
-    core_->run([&](int64_t, Rows rows) { on_graph.product(of_core, width_, rows, of_classes_.data()); });
-    follow(links);
-    return {graph, of_classes_.data(), class_of.data()};
+    if (!graph.compression) return {graph, x};
+    const auto& [members, quotient, deltas, row_class] = *graph.compression;
+    const Product<T, I> Sx{members.view(), x}, QSx{quotient.view(), class_sums_.data()};
+    member_blocks_->run([&](int64_t, Rows rows) { product_kernels.product(Sx, width_, rows, class_sums_.data()); });
+    quotient_blocks_->run(
+        [&](int64_t, Rows rows) { product_kernels.product(QSx, width_, rows, class_products_.data()); });
+    apply_deltas(deltas);
+    return {graph, class_products_.data(), row_class.data()};
   }
 
-  template <class Pass>
-  void run(Pass&& pass) const {
-    blocks_.run([&](int64_t, Rows rows) { pass(rows); });
+  // Calls kernel(rows) for every block.
+  template <class Kernel>
+  void run(Kernel&& kernel) const {
+    blocks_.run([&](int64_t, Rows rows) { kernel(rows); });
   }
 
-  // Runs pass(rows, partial) with `count` zeroed sums for each block, then adds up the blocks' sums in their order.
-  template <class Pass>
-  std::vector<double> sum(int64_t count, Pass&& pass) {
-    return reduced(count, pass, [](double total, double partial) { return total + partial; });
+  // Calls kernel(rows, partial) with `count` zeroed sums for every block, then adds the sums of the blocks in order.
+  template <class Kernel>
+  std::vector<double> sum(int64_t count, Kernel&& kernel) {
+    return reduce(count, kernel, [](double total, double partial) { return total + partial; });
   }
 
-  // As sum, with the largest number of the blocks in place of their sum.
-  template <class Pass>
-  std::vector<double> largest(int64_t count, Pass&& pass) {
-    return reduced(count, pass, [](double most, double partial) { return std::max(most, partial); });
+  // As sum, with the maximum over the blocks instead of the sum.
+  template <class Kernel>
+  std::vector<double> largest(int64_t count, Kernel&& kernel) {
+    return reduce(count, kernel, [](double largest, double partial) { return std::max(largest, partial); });
   }
 
   const Csr<T, I>& graph;
-  const Passes<T, I>& on_graph;
-  const RowPasses<T>& on_rows;
+  const ProductKernels<T, I>& product_kernels;
+  const VectorKernels<T>& vector_kernels;
 
  private:
-  template <class Pass, class Join>
-  std::vector<double> reduced(int64_t count, Pass&& pass, Join&& join) {
+  template <class Kernel, class Join>
+  std::vector<double> reduce(int64_t count, Kernel&& kernel, Join&& join) {
     partial_.assign(blocks_.count() * count, 0.0);
-    blocks_.run([&](int64_t b, Rows rows) { pass(rows, partial_.data() + b * count); });
+    blocks_.run([&](int64_t b, Rows rows) { kernel(rows, partial_.data() + b * count); });
     std::vector<double> result(count, 0.0);
     for (int64_t b = 0; b < blocks_.count(); ++b)
       for (int64_t i = 0; i < count; ++i) result[i] = join(result[i], partial_[b * count + i]);
     return result;
   }
 
-  // A row waits for the one it is linked to, a channel for no other: each thread has channels of its own.
-  void follow(const std::vector<Link<T>>& links) {
-    if (links.empty() || width_ == 0) return;
+  // A row depends on its parent, but channels are independent: threads work on different channels.
+  void apply_deltas(const std::vector<RowDelta<T>>& deltas) {
+    if (deltas.empty() || width_ == 0) return;
     constexpr int step = 64 / sizeof(T);
 #pragma omp parallel for num_threads(std::clamp(threads_, 1, (width_ + step - 1) / step)) schedule(static)
     for (int c = 0; c < width_; c += step)
-      on_rows.follow(std::min(step, width_ - c), width_, links.data(), static_cast<int64_t>(links.size()),
-                     of_classes_.data() + c);
+      vector_kernels.apply_deltas(std::min(step, width_ - c), width_, deltas.data(),
+                                  static_cast<int64_t>(deltas.size()), class_products_.data() + c);
   }
 
   const int width_, threads_;
   Blocks blocks_;
-  std::optional<Blocks> members_, core_;
-  std::vector<T> in_classes_, of_classes_;
+  std::optional<Blocks> member_blocks_, quotient_blocks_;
+  std::vector<T> class_sums_, class_products_;
   std::vector<double> partial_;
 };
 

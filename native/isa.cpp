@@ -1,16 +1,16 @@
-// Chooses, at run time, the passes for this processor.
-#include "passes.hpp"
+// Selects the row kernels at run time.
+#include "row_kernels.hpp"
 
 namespace polybasis {
 
-#define POLYBASIS_DECLARE(isa)             \
-  namespace isa {                          \
-  template <class T, class I>              \
-  const Passes<T, I>& table();             \
-  template <class T>                       \
-  const RowPasses<T>& row_table();         \
-  template <class I>                       \
-  const BarePasses<I>& bare_table();       \
+#define POLYBASIS_DECLARE(isa)                    \
+  namespace isa {                                 \
+  template <class T, class I>                     \
+  const ProductKernels<T, I>& product_table();    \
+  template <class T>                              \
+  const VectorKernels<T>& vector_table();         \
+  template <class I>                              \
+  const UnweightedKernels<I>& unweighted_table(); \
   }
 POLYBASIS_DECLARE(plain)
 #ifdef POLYBASIS_X86
@@ -39,39 +39,39 @@ const char* name(Isa isa) {
 }
 
 template <class T, class I>
-const Passes<T, I>& passes([[maybe_unused]] Isa isa) {
+const ProductKernels<T, I>& product_kernels([[maybe_unused]] Isa isa) {
 #ifdef POLYBASIS_X86
-  if (isa == Isa::avx512) return avx512::table<T, I>();
-  if (isa == Isa::avx2) return avx2::table<T, I>();
+  if (isa == Isa::avx512) return avx512::product_table<T, I>();
+  if (isa == Isa::avx2) return avx2::product_table<T, I>();
 #endif
-  return plain::table<T, I>();
+  return plain::product_table<T, I>();
 }
 
 template <class T>
-const RowPasses<T>& row_passes([[maybe_unused]] Isa isa) {
+const VectorKernels<T>& vector_kernels([[maybe_unused]] Isa isa) {
 #ifdef POLYBASIS_X86
-  if (isa == Isa::avx512) return avx512::row_table<T>();
-  if (isa == Isa::avx2) return avx2::row_table<T>();
+  if (isa == Isa::avx512) return avx512::vector_table<T>();
+  if (isa == Isa::avx2) return avx2::vector_table<T>();
 #endif
-  return plain::row_table<T>();
+  return plain::vector_table<T>();
 }
 
 template <class I>
-const BarePasses<I>& bare_passes([[maybe_unused]] Isa isa) {
+const UnweightedKernels<I>& unweighted_kernels([[maybe_unused]] Isa isa) {
 #ifdef POLYBASIS_X86
-  if (isa == Isa::avx512) return avx512::bare_table<I>();
-  if (isa == Isa::avx2) return avx2::bare_table<I>();
+  if (isa == Isa::avx512) return avx512::unweighted_table<I>();
+  if (isa == Isa::avx2) return avx2::unweighted_table<I>();
 #endif
-  return plain::bare_table<I>();
+  return plain::unweighted_table<I>();
 }
 
-template const Passes<float, int32_t>& passes(Isa);
-template const Passes<float, int64_t>& passes(Isa);
-template const Passes<double, int32_t>& passes(Isa);
-template const Passes<double, int64_t>& passes(Isa);
-template const RowPasses<float>& row_passes(Isa);
-template const RowPasses<double>& row_passes(Isa);
-template const BarePasses<int32_t>& bare_passes(Isa);
-template const BarePasses<int64_t>& bare_passes(Isa);
+template const ProductKernels<float, int32_t>& product_kernels(Isa);
+template const ProductKernels<float, int64_t>& product_kernels(Isa);
+template const ProductKernels<double, int32_t>& product_kernels(Isa);
+template const ProductKernels<double, int64_t>& product_kernels(Isa);
+template const VectorKernels<float>& vector_kernels(Isa);
+template const VectorKernels<double>& vector_kernels(Isa);
+template const UnweightedKernels<int32_t>& unweighted_kernels(Isa);
+template const UnweightedKernels<int64_t>& unweighted_kernels(Isa);
 
 }  // namespace polybasis

@@ -1,9 +1,10 @@
-// The Python face: an operator that has checked its own arrays, and functions on plain buffers.
+// Python bindings: operators that check their arrays once, and functions on plain buffers.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -12,14 +13,14 @@
 #include <new>
 #include <optional>
 #include <string>
-#include <type_traits>
+#include <tuple>
 
 #include "adjacency.hpp"
 #include "algorithms.hpp"
 #include "ordering.hpp"
 #include "pages.hpp"
 #include "panels.hpp"
-#include "repeats.hpp"
+#include "row_compression.hpp"
 #include "streamed.hpp"
 #include "tolerance.hpp"
 
@@ -35,8 +36,8 @@ template <class T>
 using Out = nb::ndarray<T, nb::c_contig, nb::device::cpu>;
 
 template <class T>
-void ask_for_huge_pages(const Out<T>& array) {
-  polybasis::ask_for_huge_pages(array.data(), array.nbytes());
+void advise_huge_pages(const Out<T>& array) {
+  polybasis::advise_huge_pages(array.data(), array.nbytes());
 }
 
 void require(bool holds, const char* message) {
@@ -54,14 +55,15 @@ void require_shape(const Array& array, std::initializer_list<int64_t> shape, con
   if (!fits) throw nb::value_error((std::string(what) + " has the wrong shape").c_str());
 }
 
-// Looks at every index, so that no later call can leave the arrays.
+// Checks every index once, so that no later call reads out of bounds.
 template <class I>
 void require_compressed_rows(const In<I>& indptr, const In<I>& indices, int64_t columns) {
-  require(indptr.ndim() == 1 && indptr.shape(0) >= 1, "indptr is a vector with one entry more than there are rows");
+  require(indptr.ndim() == 1 && indptr.shape(0) >= 1,
+          "indptr must be a vector with one entry more than there are rows");
   const int64_t rows = static_cast<int64_t>(indptr.shape(0)) - 1, nonzeros = indptr.data()[rows];
   require_shape(indices, {nonzeros}, "indices");
-  require(indptr.data()[0] == 0, "indptr starts at 0");
-  for (int64_t i = 0; i < rows; ++i) require(indptr.data()[i] <= indptr.data()[i + 1], "indptr decreases");
+  require(indptr.data()[0] == 0, "indptr must start at 0");
+  for (int64_t i = 0; i < rows; ++i) require(indptr.data()[i] <= indptr.data()[i + 1], "indptr must not decrease");
   for (int64_t e = 0; e < nonzeros; ++e)
     require(indices.data()[e] >= 0 && indices.data()[e] < columns, "indices has a node out of range");
 }
@@ -70,13 +72,13 @@ Isa isa_named(const std::string& wanted) {
   const Isa best = best_isa();
   for (const Isa isa : {Isa::plain, Isa::avx2, Isa::avx512})
     if (wanted == name(isa)) {
-      require(isa <= best, "this processor does not have that instruction set");
+      require(isa <= best, "this processor does not support that instruction set");
       return isa;
     }
-  throw nb::value_error("isa is one of plain, avx2, avx512");
+  throw nb::value_error("isa must be one of plain, avx2, avx512");
 }
 
-// P in compressed rows with values of type T and indices of type I. It keeps the arrays alive and has checked them.
+// P in compressed rows with values of type T and indices of type I. Keeps its arrays alive.
 template <class T, class I>
 class Operator {
  public:
@@ -85,20 +87,20 @@ class Operator {
     require_compressed_rows(indptr, indices, static_cast<int64_t>(indptr.shape(0)) - 1);
     require_shape(values, {static_cast<int64_t>(indices.shape(0))}, "values");
     nb::gil_scoped_release release;
-    repeats_ = Repeats<T, I>::of(csr());
+    compression_ = RowCompression<T, I>::of(csr());
   }
 
   int64_t rows() const { return static_cast<int64_t>(indptr_.shape(0)) - 1; }
 
-  bool has_repeats() const { return repeats_ != nullptr; }
+  bool is_compressed() const { return compression_ != nullptr; }
 
-  int64_t links() const { return repeats_ ? static_cast<int64_t>(repeats_->links.size()) : 0; }
+  int64_t num_row_deltas() const { return compression_ ? static_cast<int64_t>(compression_->deltas.size()) : 0; }
 
   int panel_width() const { return polybasis::panel_width<T>(rows()); }
 
   double locality_order(Out<I> order) const {
     require_shape(order, {rows()}, "order");
-    if (repeats_) return 0;  // its products read classes of nodes, numbered by what they have in common
+    if (compression_) return 0;  // products read classes, not nodes
     nb::gil_scoped_release release;
     const auto found = polybasis::locality_order(Neighbours<I>{indptr_.data(), indices_.data(), rows()});
     std::copy(found.order.begin(), found.order.end(), order.data());
@@ -111,32 +113,32 @@ class Operator {
     require_shape(indptr, {rows() + 1}, "indptr");
     require_shape(indices, {nonzeros}, "indices");
     require_shape(values, {nonzeros}, "values");
-    bool sound = true;
+    bool in_range = true;
     {
       nb::gil_scoped_release release;
-      sound = polybasis::permute(csr(), order.data(), indptr.data(), indices.data(), values.data());
+      in_range = polybasis::permute(csr(), order.data(), indptr.data(), indices.data(), values.data());
     }
-    require(sound, "order is not a permutation of the nodes");
+    require(in_range, "order is not a permutation of the nodes");
   }
 
   void take(In<T> x, In<I> order, Out<T> y, int threads) const {
     const int d = channels(x);
     require_shape(order, {rows()}, "order");
     require_shape(y, {rows(), d}, "y");
-    bool sound = true;
+    bool in_range = true;
     {
       nb::gil_scoped_release release;
-      ask_for_huge_pages(y);
-      sound = take_rows(threads, rows(), d, x.data(), order.data(), y.data());
+      advise_huge_pages(y);
+      in_range = take_rows(threads, rows(), d, x.data(), order.data(), y.data());
     }
-    require(sound, "order has a node out of range");
+    require(in_range, "order has a node out of range");
   }
 
   void product(In<T> x, Out<T> y, int threads) const {
     const int d = channels(x);
     require_shape(y, {rows(), d}, "y");
     nb::gil_scoped_release release;
-    ask_for_huge_pages(y);
+    advise_huge_pages(y);
     polybasis::product(csr(), isa_, threads, d, x.data(), y.data());
   }
 
@@ -148,7 +150,7 @@ class Operator {
   }
 
   void optimal_basis(In<T> x, In<double> peaks, Out<T> V, Out<double> gamma, Out<double> sqrt_beta, Out<int64_t> rank,
-                        bool last_gamma, int threads) const {
+                     bool last_gamma, int threads) const {
     const int d = channels(x);
     const int64_t planes = leading(V);
     require_shape(V, {planes, rows(), d}, "V");
@@ -157,9 +159,9 @@ class Operator {
     require_shape(sqrt_beta, {planes, d}, "sqrt_beta");
     require_shape(rank, {d}, "rank");
     nb::gil_scoped_release release;
-    ask_for_huge_pages(V);
-    polybasis::optimal_basis(csr(), isa_, threads, d, static_cast<int>(planes - 1), x.data(), peaks.data(),
-                                    V.data(), gamma.data(), sqrt_beta.data(), rank.data(), last_gamma);
+    advise_huge_pages(V);
+    polybasis::optimal_basis(csr(), isa_, threads, d, static_cast<int>(planes - 1), x.data(), peaks.data(), V.data(),
+                             gamma.data(), sqrt_beta.data(), rank.data(), last_gamma);
   }
 
   void combine(In<T> V, In<T> alpha, Out<T> z, int threads) const {
@@ -168,7 +170,7 @@ class Operator {
     require_shape(V, {planes, rows(), d}, "V");
     require_shape(alpha, {planes, d}, "alpha");
     nb::gil_scoped_release release;
-    ask_for_huge_pages(z);
+    advise_huge_pages(z);
     polybasis::combine(csr(), isa_, threads, d, static_cast<int>(planes - 1), V.data(), alpha.data(), z.data());
   }
 
@@ -183,22 +185,23 @@ class Operator {
     require_shape(x_bar, {rows(), d}, "x_bar");
     require_shape(work, {2, rows(), d}, "work");
     nb::gil_scoped_release release;
-    ask_for_huge_pages(x_bar);
-    ask_for_huge_pages(work);
+    advise_huge_pages(x_bar);
+    advise_huge_pages(work);
     polybasis::optimal_adjoint(csr(), isa_, threads, d, static_cast<int>(planes - 1), V.data(), gamma.data(),
-                               sqrt_beta.data(), alpha.data(), z_bar.data(), x_bar.data(), alpha_bar.data(), work.data());
+                               sqrt_beta.data(), alpha.data(), z_bar.data(), x_bar.data(), alpha_bar.data(),
+                               work.data());
   }
 
   void recurrence(In<T> x, In<T> alpha, In<T> s, In<T> a, In<T> b, In<T> c, Out<T> h, Out<T> z, int threads) const {
     const int d = channels(x);
     const int64_t planes = leading(h), K = leading(alpha) - 1;
     require_coefficients(K, d, alpha, s, a, b, c);
-    require(planes >= 2 || K == 0, "h has two planes at least");
+    require(planes >= 2 || K == 0, "h must have at least two planes");
     require_shape(h, {planes, rows(), d}, "h");
     require_shape(z, {rows(), d}, "z");
     nb::gil_scoped_release release;
-    ask_for_huge_pages(h);
-    ask_for_huge_pages(z);
+    advise_huge_pages(h);
+    advise_huge_pages(z);
     polybasis::recurrence(csr(), isa_, threads, d, static_cast<int>(K), {s.data(), a.data(), b.data(), c.data()},
                           alpha.data(), x.data(), h.data(), static_cast<int>(planes), z.data());
   }
@@ -214,32 +217,33 @@ class Operator {
     require_shape(x_bar, {rows(), d}, "x_bar");
     require_shape(work, {rows(), d}, "work");
     nb::gil_scoped_release release;
-    ask_for_huge_pages(x_bar);
-    ask_for_huge_pages(work);
+    advise_huge_pages(x_bar);
+    advise_huge_pages(work);
     polybasis::recurrence_adjoint(
         csr(), isa_, threads, d, static_cast<int>(K), {s.data(), a.data(), b.data(), c.data()}, alpha.data(), h.data(),
-        z_bar.data(), {x_bar.data(), alpha_bar.data(), s_bar.data(), a_bar.data(), b_bar.data(), c_bar.data()}, work.data());
+        z_bar.data(), {x_bar.data(), alpha_bar.data(), s_bar.data(), a_bar.data(), b_bar.data(), c_bar.data()},
+        work.data());
   }
 
  private:
-  Csr<T, I> csr() const { return {indptr_.data(), indices_.data(), values_.data(), rows(), repeats_.get()}; }
+  Csr<T, I> csr() const { return {indptr_.data(), indices_.data(), values_.data(), rows(), compression_.get()}; }
 
   template <class Array>
   int channels(const Array& x) const {
-    require(x.ndim() == 2 && static_cast<int64_t>(x.shape(0)) == rows(), "a signal has one row for each node");
-    require(x.shape(1) <= size_t(1) << 24, "a signal has more channels than can be counted here");
+    require(x.ndim() == 2 && static_cast<int64_t>(x.shape(0)) == rows(), "a signal must have one row for each node");
+    require(x.shape(1) <= size_t(1) << 24, "a signal must have at most 2^24 channels");
     return static_cast<int>(x.shape(1));
   }
 
   template <class Array>
   static int64_t leading(const Array& array) {
-    require(array.ndim() >= 1 && array.shape(0) >= 1, "a basis has at least one vector");
+    require(array.ndim() >= 1 && array.shape(0) >= 1, "a basis must have at least one vector");
     return static_cast<int64_t>(array.shape(0));
   }
 
   template <class Array>
-  static void require_coefficients(int64_t K, int64_t d, const Array& alpha, const Array& s, const Array& a, const Array& b,
-                                   const Array& c) {
+  static void require_coefficients(int64_t K, int64_t d, const Array& alpha, const Array& s, const Array& a,
+                                   const Array& b, const Array& c) {
     require_shape(alpha, {K + 1, d}, "alpha");
     require_shape(s, {d}, "s");
     for (const auto& array : {a, b, c}) require_shape(array, {K, d}, "a, b or c");
@@ -248,10 +252,10 @@ class Operator {
   In<I> indptr_, indices_;
   In<T> values_;
   Isa isa_;
-  std::unique_ptr<const Repeats<T, I>> repeats_;
+  std::unique_ptr<const RowCompression<T, I>> compression_;
 };
 
-// The pattern of a sparse matrix, of any shape, in compressed rows; its values come with each product.
+// The pattern of a sparse, possibly rectangular matrix in compressed rows; values are passed to each product.
 class Pattern {
  public:
   Pattern(In<int32_t> indptr, In<int32_t> indices, int64_t columns, const std::string& isa)
@@ -261,7 +265,8 @@ class Pattern {
 
   void product(In<float> values, In<float> x, Out<float> y, int threads) const {
     const auto rows = static_cast<int64_t>(indptr_.shape(0)) - 1;
-    require(x.ndim() == 2 && static_cast<int64_t>(x.shape(0)) == columns_, "x has one row for each column of the matrix");
+    require(x.ndim() == 2 && static_cast<int64_t>(x.shape(0)) == columns_,
+            "x must have one row for each column of the matrix");
     require_shape(values, {static_cast<int64_t>(indices_.shape(0))}, "values");
     require_shape(y, {rows, static_cast<int64_t>(x.shape(1))}, "y");
     nb::gil_scoped_release release;
@@ -275,8 +280,8 @@ class Pattern {
   Isa isa_;
 };
 
-// An unweighted graph that may be larger than memory. path: the file that indices lies in, from byte `offset` on, if it
-// does; then indptr lies in a mapped file too.
+// An unweighted graph that may be larger than memory. path: the file that holds the indices from byte `offset` on, or
+// empty; with a path, indptr lies in a mapped file too.
 template <class I>
 class StreamedGraph {
  public:
@@ -284,11 +289,12 @@ class StreamedGraph {
                 int64_t stripe_bytes, const std::string& isa)
       : indptr_(indptr), indices_(indices), offset_(offset), stripe_bytes_(stripe_bytes), isa_(isa_named(isa)) {
     if (!path.empty()) file_ = std::make_unique<File>(path, direct);
-    require(stripe_bytes > 0, "a stripe has at least one byte");
-    require(offset >= 0 && offset % sizeof(I) == 0, "offset is not that of an index");
-    require(indptr.ndim() == 1 && indptr.shape(0) >= 1, "indptr is a vector with one entry more than there are rows");
-    require(indptr.data()[0] == 0, "indptr starts at 0");
-    for (int64_t i = 0; i < rows(); ++i) require(indptr.data()[i] <= indptr.data()[i + 1], "indptr decreases");
+    require(stripe_bytes > 0, "stripe_bytes must be positive");
+    require(offset >= 0 && offset % sizeof(I) == 0, "offset must be a non-negative multiple of the index size");
+    require(indptr.ndim() == 1 && indptr.shape(0) >= 1,
+            "indptr must be a vector with one entry more than there are rows");
+    require(indptr.data()[0] == 0, "indptr must start at 0");
+    for (int64_t i = 0; i < rows(); ++i) require(indptr.data()[i] <= indptr.data()[i + 1], "indptr must not decrease");
     require_shape(indices, {indptr.data()[rows()]}, "indices");
   }
 
@@ -298,31 +304,29 @@ class StreamedGraph {
   void product(In<float> u, In<double> scale, In<double> beta, Out<float> w, Out<double> sums, int threads) {
     const int d = channels(u, w, scale, beta, sums);
     backward_ = !backward_;
-    bool sound = true;
+    bool in_range = true;
     {
       nb::gil_scoped_release release;
-      sound = streamed_product(csr(), isa_, threads, {backward_, stripe_bytes_}, d, u.data(), scale.data(), beta.data(),
-                               w.data(), sums.data());
+      in_range = streamed_product(csr(), isa_, threads, {backward_, stripe_bytes_}, d, u.data(), scale.data(),
+                                  beta.data(), w.data(), sums.data());
     }
-    require(sound, "indices has a node out of range");
+    require(in_range, "indices has a node out of range");
   }
 
   void subtract(Out<float> u, In<double> scale, In<double> gamma, Out<float> w, Out<double> sums, int threads) const {
     const int d = channels(u, w, scale, gamma, sums);
     nb::gil_scoped_release release;
-    streamed_subtract(csr(), isa_, threads, {backward_, stripe_bytes_}, d, u.data(), scale.data(), gamma.data(), w.data(),
-                      sums.data());
+    streamed_subtract(csr(), isa_, threads, {backward_, stripe_bytes_}, d, u.data(), scale.data(), gamma.data(),
+                      w.data(), sums.data());
   }
 
  private:
-  StreamedCsr<I> csr() const {
-    return {{indptr_.data(), rows()}, {indices_.data(), file_.get(), offset_}};
-  }
+  StreamedCsr<I> csr() const { return {{indptr_.data(), rows()}, {indices_.data(), file_.get(), offset_}}; }
 
   template <class U, class Numbers>
   int channels(const U& u, const Out<float>& w, const Numbers& a, const Numbers& b, const Out<double>& sums) const {
-    require(u.ndim() == 2 && static_cast<int64_t>(u.shape(0)) == rows(), "a signal has one row for each node");
-    require(u.shape(1) <= static_cast<size_t>(widest<float>), "a signal has more channels than fit in one call");
+    require(u.ndim() == 2 && static_cast<int64_t>(u.shape(0)) == rows(), "a signal must have one row for each node");
+    require(u.shape(1) <= static_cast<size_t>(max_width<float>), "a signal must have at most 64 channels");
     const auto d = static_cast<int64_t>(u.shape(1));
     require_shape(w, {rows(), d}, "w");
     for (const auto& numbers : {a, b}) require_shape(numbers, {d}, "scale, beta or gamma");
@@ -338,24 +342,29 @@ class StreamedGraph {
   Isa isa_;
 };
 
+// Arrays are never converted: an output would be written to the converted copy and lost.
+template <class Class, class Method, class... Names>
+void define(nb::class_<Class>& type, const char* method_name, Method method, Names... argument_names) {
+  type.def(method_name, method, nb::arg(argument_names).noconvert()...);
+}
+
 template <class I>
 void bind_streamed(nb::module_& module, const char* class_name) {
   using Class = StreamedGraph<I>;
   nb::class_<Class> type(module, class_name);
   type.def(nb::init<In<int64_t>, In<I>, const std::string&, int64_t, bool, int64_t, const std::string&>(),
-           "indptr"_a.noconvert(), "indices"_a.noconvert(), "path"_a, "offset"_a, "direct"_a, "stripe_bytes"_a, "isa"_a);
-  type.def_prop_ro("direct", &Class::direct, "Whether the file is read past the system's file cache.");
-  type.def("product", &Class::product, nb::arg().noconvert(), nb::arg().noconvert(), nb::arg().noconvert(),
-           nb::arg().noconvert(), nb::arg().noconvert(), nb::arg());
-  type.def("subtract", &Class::subtract, nb::arg().noconvert(), nb::arg().noconvert(), nb::arg().noconvert(),
-           nb::arg().noconvert(), nb::arg().noconvert(), nb::arg());
+           "indptr"_a.noconvert(), "indices"_a.noconvert(), "path"_a, "offset"_a, "direct"_a, "stripe_bytes"_a,
+           "isa"_a);
+  type.def_prop_ro("direct", &Class::direct, "Whether reads bypass the file cache.");
+  define(type, "product", &Class::product, "u", "scale", "beta", "w", "sums", "threads");
+  define(type, "subtract", &Class::subtract, "u", "scale", "gamma", "w", "sums", "threads");
 }
 
 template <class T>
 void drop(In<T> x, double p, uint64_t seed, int64_t offset, Out<T> y, int threads) {
   require(x.size() == y.size(), "y has the wrong shape");
-  require(p >= 0 && p < 1, "p is a probability below 1");
-  require(offset >= 0 && offset % 256 == 0, "offset is a multiple of 256");
+  require(p >= 0 && p < 1, "p must be in [0, 1)");
+  require(offset >= 0 && offset % 256 == 0, "offset must be a non-negative multiple of 256");
   nb::gil_scoped_release release;
   polybasis::dropout(threads, static_cast<int64_t>(x.size()), x.data(), p, seed, offset, y.data());
 }
@@ -363,25 +372,26 @@ void drop(In<T> x, double p, uint64_t seed, int64_t offset, Out<T> y, int thread
 template <class T>
 auto rank_tolerance() {
   using Of = Tolerance<T>;
-  return nb::make_tuple(Of::rounding, Of::noise, Of::small, Of::most, Of::harmless);
+  return std::make_tuple(Of::rounding_level, Of::noise_level, Of::amplification_threshold, Of::noise_cap,
+                         Of::max_stopping_error);
 }
 
 SelfLoops self_loops_named(const std::string& name) {
   if (name == "drop") return SelfLoops::drop;
   if (name == "keep") return SelfLoops::keep;
-  require(name == "add", "self_loops is one of drop, keep, add");
+  require(name == "add", "self_loops must be one of drop, keep, add");
   return SelfLoops::add;
 }
 
 template <class Entry>
-void merge_pairs(UpperTriangle<Entry>* triangle, In<int64_t> first, In<int64_t> second, std::optional<In<double>> weight,
-                 int64_t nodes, const std::string& self_loops, int threads) {
+void merge_pairs(UpperTriangle<Entry>* triangle, In<int64_t> first, In<int64_t> second,
+                 std::optional<In<double>> weight, int64_t nodes, const std::string& self_loops, int threads) {
   const auto count = static_cast<int64_t>(first.size());
   for (const auto& ends : {first, second}) require_shape(ends, {count}, "first or second");
-  require(weight.has_value() == Entry::weighted, "only a weighted graph has weights");
+  require(weight.has_value() == Entry::weighted, "weight must be given for a weighted graph and only then");
   if (weight) require_shape(*weight, {count}, "weight");
-  require(nodes >= 0 && nodes <= INT32_MAX, "nodes is a number from 0 to 2^31 - 1");
-  require(threads >= 1, "threads is at least 1");
+  require(nodes >= 0 && nodes <= INT32_MAX, "nodes must be from 0 to 2^31 - 1");
+  require(threads >= 1, "threads must be at least 1");
   const Pairs pairs{first.data(), second.data(), weight ? weight->data() : nullptr, count, nodes};
   const SelfLoops loops = self_loops_named(self_loops);
   bool in_range = true;
@@ -396,16 +406,16 @@ void merge_pairs(UpperTriangle<Entry>* triangle, In<int64_t> first, In<int64_t> 
 template <class Entry, class I>
 void mirror(const UpperTriangle<Entry>& triangle, Out<I> indptr, Out<I> indices, std::optional<Out<double>> weight,
             int threads) {
-  require(threads >= 1, "threads is at least 1");
-  require(!triangle.conflict(), "a pair has two weights");
+  require(threads >= 1, "threads must be at least 1");
+  require(!triangle.conflict(), "a pair has two different weights");
   require(triangle.nonzeros() <= std::numeric_limits<I>::max(), "the index type is too narrow");
   require_shape(indptr, {triangle.nodes() + 1}, "indptr");
   require_shape(indices, {triangle.nonzeros()}, "indices");
-  require(weight.has_value() == Entry::weighted, "only a weighted graph has weights");
+  require(weight.has_value() == Entry::weighted, "weight must be given for a weighted graph and only then");
   if (weight) require_shape(*weight, {triangle.nonzeros()}, "weight");
   nb::gil_scoped_release release;
-  ask_for_huge_pages(indices);
-  if (weight) ask_for_huge_pages(*weight);
+  advise_huge_pages(indices);
+  if (weight) advise_huge_pages(*weight);
   triangle.mirror(indptr.data(), indices.data(), weight ? weight->data() : nullptr, threads);
 }
 
@@ -424,31 +434,28 @@ void bind_triangle(nb::module_& module, const char* class_name) {
            "weight"_a.noconvert().none(), "threads"_a);
 }
 
-// Arrays come as they are: a converted copy of an output would be written and thrown away.
-template <class Class, class Result, class... Arguments>
-void define(nb::class_<Class>& type, const char* method_name, Result (Class::*method)(Arguments...) const) {
-  type.def(method_name, method, (static_cast<void>(sizeof(std::remove_reference_t<Arguments>*)), nb::arg().noconvert())...);
-}
-
 template <class T, class I>
 void bind(nb::module_& module, const char* class_name) {
   using Class = Operator<T, I>;
   nb::class_<Class> type(module, class_name);
   type.def(nb::init<In<I>, In<I>, In<T>, const std::string&>(), "indptr"_a.noconvert(), "indices"_a.noconvert(),
            "values"_a.noconvert(), "isa"_a);
-  type.def("has_repeats", &Class::has_repeats, "Whether what repeats among the rows is multiplied out once.");
-  type.def("links", &Class::links, "Rows that start from an earlier one.");
-  type.def("panel_width", &Class::panel_width, "Channels of one panel, in which bases are kept.");
-  define(type, "locality_order", &Class::locality_order);
-  define(type, "permute", &Class::permute);
-  define(type, "take", &Class::take);
-  define(type, "product", &Class::product);
-  define(type, "peak", &Class::peak);
-  define(type, "optimal_basis", &Class::optimal_basis);
-  define(type, "combine", &Class::combine);
-  define(type, "optimal_adjoint", &Class::optimal_adjoint);
-  define(type, "recurrence", &Class::recurrence);
-  define(type, "recurrence_adjoint", &Class::recurrence_adjoint);
+  type.def("is_compressed", &Class::is_compressed, "Whether products use row compression.");
+  type.def("num_row_deltas", &Class::num_row_deltas, "Number of rows stored as differences to earlier rows.");
+  type.def("panel_width", &Class::panel_width, "Channels of a panel, see native/panels.hpp.");
+  define(type, "locality_order", &Class::locality_order, "order");
+  define(type, "permute", &Class::permute, "order", "indptr", "indices", "values");
+  define(type, "take", &Class::take, "x", "order", "y", "threads");
+  define(type, "product", &Class::product, "x", "y", "threads");
+  define(type, "peak", &Class::peak, "x", "peaks", "threads");
+  define(type, "optimal_basis", &Class::optimal_basis, "x", "peaks", "V", "gamma", "sqrt_beta", "rank", "last_gamma",
+         "threads");
+  define(type, "combine", &Class::combine, "V", "alpha", "z", "threads");
+  define(type, "optimal_adjoint", &Class::optimal_adjoint, "V", "gamma", "sqrt_beta", "alpha", "z_bar", "x_bar",
+         "alpha_bar", "work", "threads");
+  define(type, "recurrence", &Class::recurrence, "x", "alpha", "s", "a", "b", "c", "h", "z", "threads");
+  define(type, "recurrence_adjoint", &Class::recurrence_adjoint, "h", "alpha", "s", "a", "b", "c", "z_bar", "x_bar",
+         "alpha_bar", "s_bar", "a_bar", "b_bar", "c_bar", "work", "threads");
 }
 
 }  // namespace
@@ -456,21 +463,22 @@ void bind(nb::module_& module, const char* class_name) {
 
 NB_MODULE(_native, module) {
   using namespace polybasis;
-  nb::set_leak_warnings(false);  // objects that live until the interpreter ends are no leak
+  nb::set_leak_warnings(false);  // objects alive at interpreter exit are not leaks
   module.doc() = "Kernels of polybasis on plain buffers.";
   module.def("best_isa", [] { return std::string(name(best_isa())); }, "The best instruction set of this processor.");
-  module.def("rank_tolerance", [](bool single) { return single ? rank_tolerance<float>() : rank_tolerance<double>(); },
-             "single"_a, "The constants of the rule that ends a basis.");
-  module.def("dropout", drop<float>, "x"_a.noconvert(), "p"_a, "seed"_a, "offset"_a,
-             "y"_a.noconvert(), "threads"_a);
-  module.def("dropout", drop<double>, "x"_a.noconvert(), "p"_a, "seed"_a, "offset"_a,
-             "y"_a.noconvert(), "threads"_a);
+  module.def(
+      "rank_tolerance", [](bool single) { return single ? rank_tolerance<float>() : rank_tolerance<double>(); },
+      "single"_a,
+      "The constants of the rank rule: rounding_level, noise_level, amplification_threshold, noise_cap, "
+      "max_stopping_error.");
+  module.def("dropout", drop<float>, "x"_a.noconvert(), "p"_a, "seed"_a, "offset"_a, "y"_a.noconvert(), "threads"_a);
+  module.def("dropout", drop<double>, "x"_a.noconvert(), "p"_a, "seed"_a, "offset"_a, "y"_a.noconvert(), "threads"_a);
   bind_triangle<Neighbour>(module, "UpperTriangle");
   bind_triangle<WeightedNeighbour>(module, "WeightedUpperTriangle");
   nb::class_<Pattern> pattern(module, "Pattern");
   pattern.def(nb::init<In<int32_t>, In<int32_t>, int64_t, const std::string&>(), "indptr"_a.noconvert(),
               "indices"_a.noconvert(), "columns"_a, "isa"_a);
-  define(pattern, "product", &Pattern::product);
+  define(pattern, "product", &Pattern::product, "values", "x", "y", "threads");
   bind_streamed<int32_t>(module, "StreamedGraphI32");
   bind_streamed<int64_t>(module, "StreamedGraphI64");
   bind<float, int32_t>(module, "OperatorF32I32");

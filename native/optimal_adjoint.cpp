@@ -1,28 +1,31 @@
 // Gradient of the optimal filter z = sum_k alpha_k v_k with respect to x and alpha.
 //
-// Let lambda_k be the gradient with respect to v_k. A Lanczos step orthogonalises P v_k against v_0 .. v_k and divides by
-// beta_{k+1}. Terms of its adjoint that are symmetric in V cancel because V is orthonormal. What remains is
+// Let lambda_k be the gradient with respect to v_k. A Lanczos step orthogonalises P v_k against v_0 .. v_k and divides
+// by beta_{k+1}. Terms of its adjoint that are symmetric in V cancel because V is orthonormal. What remains is
 //
 //   u = (lambda_{k+1} - sum_{j <= k+1} <lambda_{k+1}, v_j> v_j) / beta_{k+1},
 //   lambda_k += (P - gamma_k) u,    lambda_{k-1} -= beta_k u,    lambda_j -= <lambda_{k+1}, v_j> v_{k+1}  for j <= k.
 //
-// Orthogonalising u against v_k and v_{k+1} only gives the same result in exact arithmetic. In floating point, errors along
-// converged eigenvectors then grow by a factor 1 / beta per step (compare Kraemer et al., "Gradients of functions of large
-// matrices", 2024).
+// Orthogonalising u against v_k and v_{k+1} only gives the same result in exact arithmetic. In floating point, errors
+// along converged eigenvectors then grow by a factor 1 / beta per step (compare Kraemer et al., "Gradients of functions
+// of large matrices", 2024).
 //
-// Orthogonalising u against all vectors needs no pass over them, because P v_i lies in span(V) for i < K. Write
+// Orthogonalising u against all vectors needs no sweep over them, because P v_i lies in span(V) for i < K. Write
 //
 //   lambda_k = r_k + sum_{k < i < K} a_ki v_i + (components along v_0 .. v_k, which the next step removes)
 //
-// with r_k orthogonal to v_0 .. v_{K-1}; the component along v_K stays in r_k. The a_ki are K numbers per channel, in double. With
-// zeta_i = <z_bar, v_i> and r_z the part of z_bar that is orthogonal to V, both obey the same recurrence:
+// with r_k orthogonal to v_0 .. v_{K-1}; the component along v_K stays in r_k. The a_ki are K numbers per channel, in
+// double. With zeta_i = <z_bar, v_i> and r_z the part of z_bar that is orthogonal to V, both obey the same recurrence:
 //
 //   r_k = alpha_k r_z + (P - gamma_k) r_{k+1} / beta_{k+1} - beta_{k+1} / beta_{k+2} r_{k+2} + m_k v_K - rho_k v_{K-1},
-//   a_ki = alpha_k zeta_i - alpha_i zeta_k + (the same with T for P, a for r, and a_{k+1,k+1} = a_{k+2,k+2} = 0) + rho_k [i = K-1].
+//   a_ki = alpha_k zeta_i - alpha_i zeta_k + rho_k [i = K-1]
+//          + (the same with T for P, a for r, and a_{k+1,k+1} = a_{k+2,k+2} = 0).
 //
-// m_k is the right-hand side of the second line at i = K. P r_{k+1} has one component in span(v_0 .. v_{K-1}), along v_{K-1}:
-// rho_k = beta_K <r_{k+1}, v_K> / beta_{k+1}. The r_k are reorthogonalised when their estimated drift exceeds a tolerance.
+// m_k is the right-hand side of the second line at i = K. P r_{k+1} has one component in span(v_0 .. v_{K-1}), along
+// v_{K-1}: rho_k = beta_K <r_{k+1}, v_K> / beta_{k+1}. The r_k are reorthogonalised when their estimated loss of
+// orthogonality exceeds a tolerance.
 #include <algorithm>
+#include <cassert>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -39,24 +42,26 @@ namespace {
 template <class T, class I>
 class OptimalAdjoint {
  public:
-  OptimalAdjoint(Engine<T, I>& engine, int width, int K, const T* V, const double* gamma, const double* beta, const T* alpha)
+  OptimalAdjoint(Engine<T, I>& engine, int width, int K, const T* V, const double* gamma, const double* beta,
+                 const T* alpha)
       : engine_(engine), width_(width), K_(K), plane_(engine.graph.rows * width), V_(V), gamma_(gamma), beta_(beta),
-        alpha_(alpha), unit_(Tolerance<T>::drift_per_step(engine.graph.rows)), m_(width), rho_(width), with_last_(width, 0.0),
-        size_(width), size_before_(width, 0.0), size_z_(width), has_r_z_(width), weights_(std::max(numbers(6), 2 * numbers(K + 1))) {
-    for (auto* rows : {&a_, &a_before_, &a_next_, &drift_, &drift_before_, &drift_next_}) rows->assign(numbers(K), 0.0);
+        alpha_(alpha), per_step_(Tolerance<T>::omega_per_step(engine.graph.rows)), m_(width), rho_(width),
+        dot_last_(width, 0.0), norm_(width), norm_prev_(width, 0.0), norm_z_(width), has_r_z_(width),
+        weights_(std::max(numbers(6), 2 * numbers(K + 1))) {
+    for (auto* rows : {&a_, &a_prev_, &a_next_, &omega_, &omega_prev_, &omega_next_}) rows->assign(numbers(K), 0.0);
   }
 
-  // work: two arrays of the signal's size.
+  // work: two arrays of the size of the signal.
   void run(const T* z_bar, T* x_bar, T* alpha_bar, T* work) {
     T* const r_z = work;
     start(z_bar, alpha_bar, r_z);
-    const T *r = r_z, *r_before = nullptr;
+    const T *r = r_z, *r_prev = nullptr;
     for (int k = K_ - 1; k >= 0; --k) {
       T* const r_next = r == x_bar ? work + plane_ : x_bar;
       advance_coefficients(k);
-      advance(k, r_z, r, r_before, r_next);
-      clean_if_needed(k, r_next, r == r_z ? nullptr : const_cast<T*>(r));
-      r_before = std::exchange(r, r_next);
+      advance(k, r_z, r, r_prev, r_next);
+      reorthogonalise_if_needed(k, r_next, r == r_z ? nullptr : const_cast<T*>(r));
+      r_prev = std::exchange(r, r_next);
     }
     finish(r, x_bar);
   }
@@ -69,142 +74,165 @@ class OptimalAdjoint {
   double beta(int k, int c) const { return beta_[k * width_ + c]; }
   double inverse(int k, int c) const { return beta(k, c) > 0 ? 1 / beta(k, c) : 0; }
   // The weight of r_{k+2} in r_k.
-  double share_before(int k, int c) const { return k + 2 <= K_ ? beta(k + 1, c) * inverse(k + 2, c) : 0; }
+  double prev_weight(int k, int c) const { return k + 2 <= K_ ? beta(k + 1, c) * inverse(k + 2, c) : 0; }
 
   // Calls f(c) for all channels.
   template <class F>
-  void each(F&& f) const {
+  void for_each_channel(F&& f) const {
     for (int c = 0; c < width_; ++c) f(c);
   }
 
-  // zeta, which is the gradient to alpha, and r_z.
+  // Computes zeta, the gradient with respect to alpha, and r_z.
   void start(const T* z_bar, T* alpha_bar, T* r_z) {
     zeta_ = inner_products(z_bar, nullptr, K_ + 1);
     std::copy(zeta_.begin(), zeta_.end(), alpha_bar);
-    auto squares = remove(zeta_, z_bar, r_z, nullptr, K_ + 1);
+    auto squares = project_out(zeta_, z_bar, r_z, nullptr, K_ + 1);
     std::vector<double> inside(width_, 0.0);
-    for (int i = 0; i <= K_; ++i) each([&](int c) { inside[c] += zeta_[i * width_ + c] * zeta_[i * width_ + c]; });
-    bool shorter = false;  // by so much that rounding errors along V count
-    each([&](int c) { shorter |= squares[c] < inside[c]; });
-    if (shorter) squares = remove(inner_products(r_z, nullptr, K_ + 1), r_z, r_z, nullptr, K_ + 1);
-    each([&](int c) {
-      // What is left of a z_bar in the span of V is rounding errors, which the recurrence would magnify.
+    for (int i = 0; i <= K_; ++i)
+      for_each_channel([&](int c) { inside[c] += zeta_[i * width_ + c] * zeta_[i * width_ + c]; });
+    bool shorter = false;  // so much that rounding errors along V matter
+    for_each_channel([&](int c) { shorter |= squares[c] < inside[c]; });
+    if (shorter) squares = project_out(inner_products(r_z, nullptr, K_ + 1), r_z, r_z, nullptr, K_ + 1);
+    for_each_channel([&](int c) {
+      // If z_bar lies in the span of V, r_z is rounding errors, which the recurrence would amplify.
       has_r_z_[c] = squares[c] > Tolerance<T>::eps * Tolerance<T>::eps * inside[c];
-      size_z_[c] = has_r_z_[c] ? std::sqrt(squares[c]) : 0;
-      size_[c] = std::abs(alpha(K_, c)) * size_z_[c];
-      for (int i = 0; i < K_; ++i) drift_[i * width_ + c] = Tolerance<T>::after_projection * size_[c];
+      norm_z_[c] = has_r_z_[c] ? std::sqrt(squares[c]) : 0;
+      norm_[c] = std::abs(alpha(K_, c)) * norm_z_[c];
+      for (int i = 0; i < K_; ++i) omega_[i * width_ + c] = Tolerance<T>::omega_after_projection * norm_[c];
     });
   }
 
   // a_k, m_k and rho_k from a_{k+1} and a_{k+2}.
   void advance_coefficients(int k) {
     const auto at = [&](int i, int c) { return i * width_ + c; };
-    each([&](int c) { rho_[c] = beta(K_, c) * with_last_[c] * inverse(k + 1, c); });
+    for_each_channel([&](int c) { rho_[c] = beta(K_, c) * dot_last_[c] * inverse(k + 1, c); });
     for (int i = k + 1; i <= K_; ++i) {
       double* const next = i < K_ ? &a_next_[at(i, 0)] : m_.data();
-      // Past the rank v_i is zero, and its coefficient would only grow, by 1 / beta per step.
-      each([&](int c) { next[c] = beta(i, c) > 0 ? alpha(k, c) * zeta_[at(i, c)] - alpha(i, c) * zeta_[at(k, c)] : 0; });
-      if (i - 1 >= k + 2) each([&](int c) { next[c] += inverse(k + 1, c) * beta(i, c) * a_[at(i - 1, c)]; });
+      // Past the rank v_i is zero, and its coefficient would grow by 1 / beta per step.
+      for_each_channel(
+          [&](int c) { next[c] = beta(i, c) > 0 ? alpha(k, c) * zeta_[at(i, c)] - alpha(i, c) * zeta_[at(k, c)] : 0; });
+      if (i - 1 >= k + 2)
+        for_each_channel([&](int c) { next[c] += inverse(k + 1, c) * beta(i, c) * a_[at(i - 1, c)]; });
       if (i == K_) break;
-      if (i >= k + 2) each([&](int c) { next[c] += inverse(k + 1, c) * (gamma(i, c) - gamma(k, c)) * a_[at(i, c)]; });
-      if (i + 1 < K_) each([&](int c) { next[c] += inverse(k + 1, c) * beta(i + 1, c) * a_[at(i + 1, c)]; });
-      if (i >= k + 3) each([&](int c) { next[c] -= share_before(k, c) * a_before_[at(i, c)]; });
-      if (i == K_ - 1) each([&](int c) { next[c] += rho_[c]; });
+      if (i >= k + 2)
+        for_each_channel([&](int c) { next[c] += inverse(k + 1, c) * (gamma(i, c) - gamma(k, c)) * a_[at(i, c)]; });
+      if (i + 1 < K_)
+        for_each_channel([&](int c) { next[c] += inverse(k + 1, c) * beta(i + 1, c) * a_[at(i + 1, c)]; });
+      if (i >= k + 3) for_each_channel([&](int c) { next[c] -= prev_weight(k, c) * a_prev_[at(i, c)]; });
+      if (i == K_ - 1) for_each_channel([&](int c) { next[c] += rho_[c]; });
     }
-    a_before_.swap(a_);
+    a_prev_.swap(a_);
     a_.swap(a_next_);
   }
 
-  // r_next = r_k from r = r_{k+1} and r_before = r_{k+2}, where r_z stands for r_K = alpha_K r_z.
-  void advance(int k, const T* r_z, const T* r, const T* r_before, T* r_next) {
+  // r_next = r_k from r = r_{k+1} and r_prev = r_{k+2}, where r_z stands for r_K = alpha_K r_z.
+  void advance(int k, const T* r_z, const T* r, const T* r_prev, T* r_next) {
     T* const weights = weights_.data();
-    each([&](int c) {
+    for_each_channel([&](int c) {
       const double last = has_r_z_[c] ? alpha(K_, c) : 0;
-      const double scale = r == r_z ? last : 1, scale_before = r_before == r_z ? last : 1;
-      const double row[] = {has_r_z_[c] ? alpha(k, c) : 0, scale * inverse(k + 1, c), -scale * gamma(k, c) * inverse(k + 1, c),
-                                r_before ? -scale_before * share_before(k, c) : 0, m_[c], -rho_[c]};
+      const double scale = r == r_z ? last : 1, scale_prev = r_prev == r_z ? last : 1;
+      const double up = inverse(k + 1, c);
+      const double row[] = {
+          has_r_z_[c] ? alpha(k, c) : 0,                 // r_z
+          scale * up,                                    // P r
+          -scale * gamma(k, c) * up,                     // r
+          r_prev ? -scale_prev * prev_weight(k, c) : 0,  // r_prev
+          m_[c],                                         // v_last
+          -rho_[c],                                      // v_second_last
+      };
       for (int i = 0; i < 6; ++i) weights[i * width_ + c] = narrow(row[i]);
     });
     const auto weight = [&](int i) { return weights + i * width_; };
-    const OptimalAdjointStep<T> step{{weight(0), weight(1), weight(2), weight(3), weight(4), weight(5)},
-                                     r_z, r, r_before, vector(K_), vector(K_ - 1), r_next};
+    const OptimalAdjointStep<T> step{
+        .weight = {weight(0), weight(1), weight(2), weight(3), weight(4), weight(5)},
+        .r_z = r_z,
+        .r = r,
+        .r_prev = r_prev,
+        .v_last = vector(K_),
+        .v_second_last = vector(K_ - 1),
+        .r_next = r_next,
+    };
     const auto Pr = engine_.product_with(r);
     const auto sums = engine_.sum(2 * width_, [&](Rows rows, double* partial) {
-      engine_.on_graph.optimal_adjoint(Pr, width_, rows, step, partial);
+      engine_.product_kernels.optimal_adjoint(Pr, width_, rows, step, partial);
     });
-    each([&](int c) {
-      with_last_[c] = sums[c];
-      size_before_[c] = std::exchange(size_[c], std::sqrt(sums[width_ + c]));
+    for_each_channel([&](int c) {
+      dot_last_[c] = sums[c];
+      norm_prev_[c] = std::exchange(norm_[c], std::sqrt(sums[width_ + c]));
     });
   }
 
-  // Estimates <r_k, v_j> by the recurrence of the r_k (after Simon, 1984). If an estimate exceeds the limit, reorthogonalises
-  // r_k and r_before = r_{k+1} (null: skip it).
-  void clean_if_needed(int k, T* r_k, T* r_before) {
-    bool dirty = false;
-    int reach = 0;  // products with v_j from j = reach on are far below the limit
-    each([&](int c) {
-      const auto drift = [&](int j) { return j < 0 || j >= K_ ? 0 : drift_[j * width_ + c]; };
-      const double up = inverse(k + 1, c), before = share_before(k, c), limit = Tolerance<T>::adjoint_drift * size_[c];
-      const double noise = unit_ * (up * (1 + std::abs(gamma(k, c))) * size_before_[c] + std::abs(alpha(k, c)) * size_z_[c]);
+  // Estimates omega_j = <r_k, v_j> by the recurrence of the r_k (after Simon, 1984). If an estimate exceeds the limit,
+  // reorthogonalises r_k and r_prev = r_{k+1} (null: skip it).
+  void reorthogonalise_if_needed(int k, T* r_k, T* r_prev) {
+    bool exceeded = false;
+    int count = 0;  // from j = count on, omega_j is far below the limit
+    for_each_channel([&](int c) {
+      const auto omega = [&](int j) { return j < 0 || j >= K_ ? 0 : omega_[j * width_ + c]; };
+      const double up = inverse(k + 1, c), before = prev_weight(k, c),
+                   limit = Tolerance<T>::max_adjoint_omega * norm_[c];
+      const double noise =
+          per_step_ * (up * (1 + std::abs(gamma(k, c))) * norm_prev_[c] + std::abs(alpha(k, c)) * norm_z_[c]);
       for (int j = 0; j < K_; ++j) {
         if (beta(j, c) == 0) break;  // past the rank
-        const double pushed = beta(j + 1, c) * drift(j + 1) + gamma(j, c) * drift(j) + (j > 0 ? beta(j, c) * drift(j - 1) : 0);
-        const double next = up * (pushed - gamma(k, c) * drift(j)) - before * drift_before_[j * width_ + c];
-        drift_next_[j * width_ + c] = next + std::copysign(noise, next);
-        dirty |= std::abs(drift_next_[j * width_ + c]) > limit;
-        if (std::abs(drift_next_[j * width_ + c]) > limit / 16) reach = std::max(reach, j + 1);
+        const double pushed =
+            beta(j + 1, c) * omega(j + 1) + gamma(j, c) * omega(j) + (j > 0 ? beta(j, c) * omega(j - 1) : 0);
+        const double next = up * (pushed - gamma(k, c) * omega(j)) - before * omega_prev_[j * width_ + c];
+        omega_next_[j * width_ + c] = next + std::copysign(noise, next);
+        exceeded |= std::abs(omega_next_[j * width_ + c]) > limit;
+        if (std::abs(omega_next_[j * width_ + c]) > limit / 16) count = std::max(count, j + 1);
       }
     });
-    drift_before_.swap(drift_);
-    drift_.swap(drift_next_);
-    if (dirty) clean(r_k, r_before, reach);
+    omega_prev_.swap(omega_);
+    omega_.swap(omega_next_);
+    if (exceeded) reorthogonalise(r_k, r_prev, count);
   }
 
-  void clean(T* r_k, T* r_before, int count) {
+  void reorthogonalise(T* r_k, T* r_prev, int count) {
+    assert(0 < count && count <= K_);
     bool shorter = true;
     for (int sweep = 0; sweep < 2 && shorter; ++sweep) {
-      const auto squares = remove(inner_products(r_k, r_before, count), r_k, r_k, r_before, count);
+      const auto squares = project_out(inner_products(r_k, r_prev, count), r_k, r_k, r_prev, count);
       shorter = false;
-      each([&](int c) {
+      for_each_channel([&](int c) {
         const double size = std::sqrt(squares[c]);
-        shorter |= size < 0.7 * size_[c];
-        size_[c] = size;
+        shorter |= size < 0.7 * norm_[c];
+        norm_[c] = size;
         for (int j = 0; j < count; ++j) {
-          drift_[j * width_ + c] = Tolerance<T>::after_projection * size;
-          if (r_before) drift_before_[j * width_ + c] = Tolerance<T>::after_projection * size_before_[c];
+          omega_[j * width_ + c] = Tolerance<T>::omega_after_projection * size;
+          if (r_prev) omega_prev_[j * width_ + c] = Tolerance<T>::omega_after_projection * norm_prev_[c];
         }
       });
-      r_before = nullptr;
+      r_prev = nullptr;
     }
   }
 
-  // x_bar = (lambda_0 - <lambda_0, v_0> v_0) / beta_0. The division comes last: for a tiny signal the separate terms would
-  // overflow.
+  // x_bar = (lambda_0 - <lambda_0, v_0> v_0) / beta_0. The division comes last, because the separate terms would
+  // overflow for a tiny signal.
   void finish(const T* r, T* x_bar) {
     T *const scale = weights_.data(), *const weights = scale + width_;
-    each([&](int c) {
+    for_each_channel([&](int c) {
       const double factor = K_ > 0 ? 1 : has_r_z_[c] ? alpha(0, c) : 0;
       scale[c] = narrow(factor * inverse(0, c));
       for (int i = 1; i < K_; ++i) weights[(i - 1) * width_ + c] = narrow(a_[i * width_ + c]);
     });
     engine_.run([&](Rows rows) {
-      engine_.on_rows.combine(width_, rows, scale, r, V_ + plane_, plane_, std::max(K_ - 1, 0), weights, x_bar);
+      engine_.vector_kernels.combine(width_, rows, scale, r, V_ + plane_, plane_, std::max(K_ - 1, 0), weights, x_bar);
     });
   }
 
   // <w, v_j> for j < count, then <u, v_j>; u may be null.
   std::vector<double> inner_products(const T* w, const T* u, int count) {
     return engine_.sum((u ? 2 : 1) * numbers(count), [&](Rows rows, double* sums) {
-      engine_.on_rows.dots(width_, rows, w, u, V_, plane_, count, sums);
+      engine_.vector_kernels.basis_dots(width_, rows, w, u, V_, plane_, count, sums);
     });
   }
 
   // w = from - sum_j inner_j v_j, and u in place by the inner products that follow; returns |w|^2.
-  std::vector<double> remove(const std::vector<double>& inner, const T* from, T* w, T* u, int count) {
+  std::vector<double> project_out(const std::vector<double>& inner, const T* from, T* w, T* u, int count) {
     std::copy(inner.begin(), inner.end(), weights_.begin());
     return engine_.sum(width_, [&](Rows rows, double* sums) {
-      engine_.on_rows.remove(width_, rows, from, w, u, V_, plane_, count, weights_.data(), sums);
+      engine_.vector_kernels.project_out(width_, rows, from, w, u, V_, plane_, count, weights_.data(), sums);
     });
   }
 
@@ -219,9 +247,9 @@ class OptimalAdjoint {
   const T* const V_;
   const double *const gamma_, *const beta_;
   const T* const alpha_;
-  const double unit_;
-  std::vector<double> zeta_, a_, a_before_, a_next_, m_, rho_, with_last_;  // with_last_: <r, v_K>
-  std::vector<double> drift_, drift_before_, drift_next_, size_, size_before_, size_z_;
+  const double per_step_;
+  std::vector<double> zeta_, a_, a_prev_, a_next_, m_, rho_, dot_last_;  // dot_last_: <r, v_K>
+  std::vector<double> omega_, omega_prev_, omega_next_, norm_, norm_prev_, norm_z_;
   std::vector<char> has_r_z_;
   std::vector<T> weights_;
 };
@@ -231,18 +259,19 @@ class OptimalAdjoint {
 template <class T, class I>
 void optimal_adjoint(const Csr<T, I>& graph, Isa isa, int threads, int d, int K, const T* V, const double* gamma,
                      const double* sqrt_beta, const T* alpha, const T* z_bar, T* x_bar, T* alpha_bar, T* work) {
-  over_panels<T>(graph.rows, d, threads, [&](const Panel& panel) {
-    const ColumnsIn<double> gamma_(gamma, K + 1, d, panel), sqrt_beta_(sqrt_beta, K + 1, d, panel);
-    const ColumnsIn<T> alpha_(alpha, K + 1, d, panel), z_bar_(z_bar, graph.rows, d, panel);
-    const ColumnsOut<T> x_bar_(x_bar, graph.rows, d, panel), alpha_bar_(alpha_bar, K + 1, d, panel);
+  for_each_panel<T>(graph.rows, d, threads, [&](const Panel& panel) {
+    const InputColumns<double> gamma_(gamma, K + 1, d, panel), sqrt_beta_(sqrt_beta, K + 1, d, panel);
+    const InputColumns<T> alpha_(alpha, K + 1, d, panel), z_bar_(z_bar, graph.rows, d, panel);
+    const OutputColumns<T> x_bar_(x_bar, graph.rows, d, panel), alpha_bar_(alpha_bar, K + 1, d, panel);
     Engine<T, I> engine(graph, isa, panel.threads, panel.width);
-    OptimalAdjoint<T, I> adjoint(engine, panel.width, K, packed(V, K + 1, graph.rows, panel), gamma_, sqrt_beta_, alpha_);
-    adjoint.run(z_bar_, x_bar_, alpha_bar_, packed(work, 2, graph.rows, panel));
+    OptimalAdjoint<T, I> adjoint(engine, panel.width, K, panel_data(V, K + 1, graph.rows, panel), gamma_, sqrt_beta_,
+                                 alpha_);
+    adjoint.run(z_bar_, x_bar_, alpha_bar_, panel_data(work, 2, graph.rows, panel));
   });
 }
 
-#define POLYBASIS_INSTANTIATE(T, I)                                                                                \
-  template void optimal_adjoint(const Csr<T, I>&, Isa, int, int, int, const T*, const double*, const double*,      \
+#define POLYBASIS_INSTANTIATE(T, I)                                                                           \
+  template void optimal_adjoint(const Csr<T, I>&, Isa, int, int, int, const T*, const double*, const double*, \
                                 const T*, const T*, T*, T*, T*);
 POLYBASIS_INSTANTIATE(float, int32_t)
 POLYBASIS_INSTANTIATE(float, int64_t)

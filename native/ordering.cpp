@@ -8,14 +8,14 @@
 namespace polybasis {
 namespace {
 
-constexpr int64_t row_bytes = widest<float> * sizeof(float);  // of the widest panel, of either type
-constexpr int64_t cached_rows = (32 << 20) / row_bytes;       // rows of a signal that a last-level cache holds
-constexpr double least_saved = 0.2;                           // of all reads: less is hardly felt
+constexpr int64_t row_bytes = max_width<float> * sizeof(float);  // of a panel of max_width, for either type
+constexpr int64_t cached_rows = (32 << 20) / row_bytes;          // rows of a signal that a last-level cache holds
+constexpr double min_saved = 0.2;                                // fraction of all reads
 
-// The share of nonzeros that read a row of the signal for the first time within a window of as many nonzeros as the cache
-// holds rows: about the share of reads from main memory. From a few windows; order null: rows as they are.
+// Estimates the fraction of reads that miss the cache: of the nonzeros in a window of as many nonzeros as the cache
+// holds rows, those that are the first to read their row. Averages a few windows. order null: the given order.
 template <class I>
-double share_of_misses(const Neighbours<I>& graph, const I* order) {
+double miss_rate(const Neighbours<I>& graph, const I* order) {
   constexpr int windows = 8;
   std::vector<int8_t> last_window(graph.rows, -1);
   int64_t reads = 0, misses = 0;
@@ -36,8 +36,8 @@ double share_of_misses(const Neighbours<I>& graph, const I* order) {
   return reads ? static_cast<double>(misses) / static_cast<double>(reads) : 0;
 }
 
-// Breadth-first from the first node of every component: neighbours are at most two levels apart. Best for meshes, and for
-// components or communities about the size of the cache.
+// Breadth-first order, component by component. Best for meshes, and for components or communities about the size of the
+// cache.
 template <class I>
 std::vector<I> breadth_first(const Neighbours<I>& graph) {
   std::vector<I> order;
@@ -56,7 +56,7 @@ std::vector<I> breadth_first(const Neighbours<I>& graph) {
   return order;
 }
 
-// Label propagation (Raghavan et al. 2007), a few rounds: each node takes the label that most of its neighbours have.
+// A few rounds of label propagation (Raghavan et al. 2007): each node takes the most frequent label of its neighbours.
 template <class I>
 std::vector<I> communities(const Neighbours<I>& graph) {
   constexpr int rounds = 4;
@@ -82,14 +82,15 @@ std::vector<I> communities(const Neighbours<I>& graph) {
   return label;
 }
 
-// `order` with the nodes of a community next to one another; communities come by their first nodes.
+// `order` stably sorted by community; communities are in the order of their first nodes.
 template <class I>
 std::vector<I> grouped(const Neighbours<I>& graph, const std::vector<I>& order) {
   const int64_t nonzeros = graph.indptr[graph.rows];
   std::vector<I> indptr(graph.rows + 1), indices(nonzeros), place(graph.rows);
   for (int64_t i = 0; i < graph.rows; ++i) place[order[i]] = static_cast<I>(i);
   for (int64_t i = 0, to = 0; i < graph.rows; indptr[++i] = static_cast<I>(to))
-    for (int64_t e = graph.indptr[order[i]]; e < graph.indptr[order[i] + 1]; ++e) indices[to++] = place[graph.indices[e]];
+    for (int64_t e = graph.indptr[order[i]]; e < graph.indptr[order[i] + 1]; ++e)
+      indices[to++] = place[graph.indices[e]];
   const std::vector<I> label = communities(Neighbours<I>{indptr.data(), indices.data(), graph.rows});
 
   std::vector<I> number(graph.rows, -1), start{0};
@@ -110,17 +111,17 @@ std::vector<I> grouped(const Neighbours<I>& graph, const std::vector<I>& order) 
 
 template <class I>
 Ordering<I> locality_order(const Neighbours<I>& graph) {
-  const double given = share_of_misses<I>(graph, nullptr);
-  if (given < least_saved) return {};
+  const double given = miss_rate<I>(graph, nullptr);
+  if (given < min_saved) return {};
   std::vector<I> order = breadth_first(graph);
-  double misses = share_of_misses(graph, order.data());
+  double misses = miss_rate(graph, order.data());
   std::vector<I> by_community = grouped(graph, order);
-  const double other = share_of_misses(graph, by_community.data());
+  const double other = miss_rate(graph, by_community.data());
   if (other < 0.9 * misses) {  // at equal misses the breadth-first order is faster: its reads come in longer runs
     order = std::move(by_community);
     misses = other;
   }
-  if (given - misses < least_saved) return {};
+  if (given - misses < min_saved) return {};
   const double degree = static_cast<double>(graph.indptr[graph.rows]) / static_cast<double>(graph.rows);
   return {std::move(order), degree * (given - misses)};
 }
@@ -146,23 +147,23 @@ bool permute(const Csr<T, I>& P, const I* order, I* indptr, I* indices, T* value
 
 template <class T, class I>
 bool take_rows(int threads, int64_t rows, int64_t width, const T* x, const I* order, T* y) {
-  bool sound = true;
-#pragma omp parallel for num_threads(std::max(threads, 1)) schedule(static) reduction(&& : sound)
+  bool in_range = true;
+#pragma omp parallel for num_threads(std::max(threads, 1)) schedule(static) reduction(&& : in_range)
   for (int64_t i = 0; i < rows; ++i) {
     const int64_t from = order[i];
     if (from < 0 || from >= rows)
-      sound = false;
+      in_range = false;
     else
       std::copy_n(x + from * width, width, y + i * width);
   }
-  return sound;
+  return in_range;
 }
 
 template Ordering<int32_t> locality_order(const Neighbours<int32_t>&);
 template Ordering<int64_t> locality_order(const Neighbours<int64_t>&);
 
-#define POLYBASIS_INSTANTIATE(T, I)                                       \
-  template bool permute(const Csr<T, I>&, const I*, I*, I*, T*);          \
+#define POLYBASIS_INSTANTIATE(T, I)                              \
+  template bool permute(const Csr<T, I>&, const I*, I*, I*, T*); \
   template bool take_rows(int, int64_t, int64_t, const T*, const I*, T*);
 POLYBASIS_INSTANTIATE(float, int32_t)
 POLYBASIS_INSTANTIATE(float, int64_t)

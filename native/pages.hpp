@@ -1,4 +1,4 @@
-// What the system is asked to do with memory pages. Hints: whatever comes of them, results are equal.
+// Hints to the operating system about memory pages. They affect speed and memory, never results.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace polybasis {
 
 #if defined(__linux__)
-// madvise on the pages, of size `page`, that lie within [first, last).
+// madvise on the pages of size `page` that lie within [first, last).
 inline void advise(std::uintptr_t first, std::uintptr_t last, std::uintptr_t page, int advice) {
   first = (first + page - 1) & ~(page - 1);
   last &= ~(page - 1);
@@ -20,33 +20,32 @@ inline void advise(std::uintptr_t first, std::uintptr_t last, std::uintptr_t pag
 }
 #endif
 
-// Large pages for an array that is about to be written for the first time: the kernel then zeroes 2 MiB a fault instead of
-// 4 KiB, and the product's random reads miss the address cache less often.
-inline void ask_for_huge_pages([[maybe_unused]] void* data, [[maybe_unused]] std::size_t bytes) {
+// Requests 2 MiB pages for an array before its first write: fewer page faults, and fewer TLB misses in random reads.
+inline void advise_huge_pages([[maybe_unused]] void* data, [[maybe_unused]] std::size_t bytes) {
 #if defined(__linux__)
   const auto first = reinterpret_cast<std::uintptr_t>(data);
   advise(first, first + bytes, std::uintptr_t{1} << 21, MADV_HUGEPAGE);
 #endif
 }
 
-// An array that lies in a file mapped for reading, of which a part at a time is needed.
+// An array in a file that is mapped for reading.
 template <class T>
 struct MappedArray {
   const T* data;
   int64_t size;
 
-  // Gives the pages of [begin, end) back; they stay in the system's file cache while there is room. A fault brings some
-  // pages around it too, so those are given back with them, but never any outside of the array.
-  void let_go([[maybe_unused]] int64_t begin, [[maybe_unused]] int64_t end) const {
+  // Unmaps the resident pages of [begin, end); the file cache may keep them. A page fault also maps neighbouring pages,
+  // so those within `fault_around` bytes are dropped too, as far as they belong to the array.
+  void drop_pages([[maybe_unused]] int64_t begin, [[maybe_unused]] int64_t end) const {
 #if defined(__linux__)
-    advise(std::max(address(0), address(begin) - std::min(address(begin), around)),
-           std::min(address(size), address(end) + around), page, MADV_DONTNEED);
+    advise(std::max(address(0), address(begin) - std::min(address(begin), fault_around)),
+           std::min(address(size), address(end) + fault_around), page, MADV_DONTNEED);
 #endif
   }
 
  private:
-  static constexpr std::uintptr_t page = 4096, around = 1 << 16;
-  std::uintptr_t address(int64_t place) const { return reinterpret_cast<std::uintptr_t>(data + place); }
+  static constexpr std::uintptr_t page = 4096, fault_around = 1 << 16;
+  std::uintptr_t address(int64_t element) const { return reinterpret_cast<std::uintptr_t>(data + element); }
 };
 
 }  // namespace polybasis

@@ -1,38 +1,45 @@
-// Signals cut into panels of channels. Channels never mix, so a panel is a problem of its own; on a graph whose signals fit
-// the caches, narrow panels stay closer to the processor and each thread works on panels of its own, waiting for nobody.
+// Splits a signal into panels of channels. Channels are independent, so panels are independent problems. On a graph
+// whose signals fit into the caches, panels are narrow and each thread works on its own panels without synchronisation.
 //
-// A basis of K + 1 vectors on N nodes and d channels is kept panel after panel, each (K+1) x N x width: `packed` finds a
-// panel's part. All other arrays are row-major with d columns.
+// Panel layout: a basis of K + 1 vectors on N nodes and d channels is stored panel after panel, each (K+1) x N x width;
+// `panel_data` locates a panel. All other arrays are row-major with d columns.
 #pragma once
 
 #include <algorithm>
+#include <cassert>
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <type_traits>
 
-#include "passes.hpp"
+#include "row_kernels.hpp"
 
 namespace polybasis {
 
-constexpr int64_t near_signal = 6 << 20;  // bytes of a widest panel up to which panels of half that width are faster
+// Up to this size of a panel of max_width channels, panels of half that width are faster.
+constexpr int64_t cached_panel_bytes = 6 << 20;
 
-// Channels of a panel (the last one of a signal may have fewer).
+// Channels of a panel; the last panel of a signal may have fewer.
 template <class T>
 constexpr int panel_width(int64_t rows) {
-  return rows * widest<T> * int64_t(sizeof(T)) <= near_signal ? widest<T> / 2 : widest<T>;
+  return rows * max_width<T> * int64_t(sizeof(T)) <= cached_panel_bytes ? max_width<T> / 2 : max_width<T>;
 }
 
 struct Panel {
   int first, width, threads;
 };
 
-// Calls f(panel) for all panels of d channels. What f throws (memory may run out) leaves the threads first.
+inline bool is_panel_of(const Panel& panel, int d) {
+  return panel.first >= 0 && panel.width > 0 && panel.first + panel.width <= d && panel.threads >= 1;
+}
+
+// Calls f(panel) for all panels of d channels. An exception in f (out of memory) is rethrown after the parallel region.
 template <class T, class F>
-void over_panels(int64_t rows, int d, int threads, F&& f) {
+void for_each_panel(int64_t rows, int d, int threads, F&& f) {
   threads = std::max(threads, 1);
   const int width = panel_width<T>(rows), count = (d + width - 1) / width;
   const auto panel = [&](int p, int each) { return Panel{p * width, std::min(width, d - p * width), each}; };
-  if (width == widest<T> || count % threads != 0) {
+  if (width == max_width<T> || count % threads != 0) {
     for (int p = 0; p < count; ++p) f(panel(p, threads));
     return;
   }
@@ -49,24 +56,26 @@ void over_panels(int64_t rows, int d, int threads, F&& f) {
   if (thrown) std::rethrow_exception(thrown);
 }
 
-// A panel's part of a packed array with `planes` vectors.
+// The start of a panel in an array of `planes` vectors in panel layout.
 template <class T>
-T* packed(T* array, int planes, int64_t rows, const Panel& panel) {
+T* panel_data(T* array, int planes, int64_t rows, const Panel& panel) {
+  assert(planes >= 0 && panel.first % panel_width<std::remove_const_t<T>>(rows) == 0);
   return array + planes * rows * panel.first;
 }
 
-// A panel's columns of an array with d of them, to read.
+// The columns of a panel in an array with d columns, for reading: copied, unless the panel has all columns.
 template <class T>
-class ColumnsIn {
+class InputColumns {
  public:
-  ColumnsIn(const T* array, int64_t rows, int d, const Panel& panel) : data_(array) {
+  InputColumns(const T* array, int64_t rows, int d, const Panel& panel) : data_(array) {
+    assert(is_panel_of(panel, d) && reinterpret_cast<std::uintptr_t>(array) % alignof(T) == 0);
     if (panel.width == d) return;
     copy_.reset(new T[rows * panel.width]);
     for (int64_t i = 0; i < rows; ++i)
       std::copy_n(array + i * d + panel.first, panel.width, copy_.get() + i * panel.width);
     data_ = copy_.get();
   }
-  ColumnsIn(const ColumnsIn&) = delete;
+  InputColumns(const InputColumns&) = delete;
   operator const T*() const { return data_; }
 
  private:
@@ -74,21 +83,22 @@ class ColumnsIn {
   const T* data_;
 };
 
-// A panel's columns of an array with d of them, to write: they are in the array when this goes out of scope.
+// The columns of a panel in an array with d columns, for writing: the destructor copies them to the array.
 template <class T>
-class ColumnsOut {
+class OutputColumns {
  public:
-  ColumnsOut(T* array, int64_t rows, int d, const Panel& panel)
+  OutputColumns(T* array, int64_t rows, int d, const Panel& panel)
       : array_(array), rows_(rows), d_(d), panel_(panel), data_(array) {
+    assert(is_panel_of(panel, d) && reinterpret_cast<std::uintptr_t>(array) % alignof(T) == 0);
     if (panel.width == d) return;
     copy_.reset(new T[rows * panel.width]);
     data_ = copy_.get();
   }
-  ~ColumnsOut() {
+  ~OutputColumns() {
     for (int64_t i = 0; i < rows_ && copy_; ++i)
       std::copy_n(copy_.get() + i * panel_.width, panel_.width, array_ + i * d_ + panel_.first);
   }
-  ColumnsOut(const ColumnsOut&) = delete;
+  OutputColumns(const OutputColumns&) = delete;
   operator T*() const { return data_; }
 
  private:

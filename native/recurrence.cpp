@@ -1,4 +1,8 @@
-// Filters through a three-term recurrence with coefficients of their own for each channel.
+// Filters by a three-term recurrence with separate coefficients for each channel, and their gradients.
+#include <cassert>
+#include <utility>
+#include <vector>
+
 #include "algorithms.hpp"
 #include "engine.hpp"
 #include "panels.hpp"
@@ -9,19 +13,28 @@ namespace {
 template <class T, class I>
 void recurrence_of_panel(const Csr<T, I>& graph, Isa isa, int threads, int d, int K, const Recurrence<T>& coefficients,
                          const T* alpha, const T* x, T* h, int planes, T* z) {
+  assert(K >= 0 && d <= max_width<T> && (planes >= 2 || K == 0));
   Engine<T, I> engine(graph, isa, threads, d);
   const int64_t plane = graph.rows * d;
   const auto vector = [&](int k) { return k < 0 ? nullptr : h + (k % planes) * plane; };
   engine.run([&](Rows rows) {
-    engine.on_rows.mix(d, rows, coefficients.s, x, nullptr, nullptr, nullptr, nullptr, vector(0));
-    engine.on_rows.mix(d, rows, alpha, vector(0), nullptr, nullptr, nullptr, nullptr, z);
+    engine.vector_kernels.linear_combination(d, rows, coefficients.s, x, nullptr, nullptr, nullptr, nullptr, vector(0));
+    engine.vector_kernels.linear_combination(d, rows, alpha, vector(0), nullptr, nullptr, nullptr, nullptr, z);
   });
   for (int k = 0; k < K; ++k) {
     const int64_t at = k * d;
-    const RecurrenceStep<T> step{coefficients.a + at, coefficients.b + at, coefficients.c + at, alpha + at + d,
-                                 vector(k), vector(k - 1), vector(k + 1), z};
+    const RecurrenceStep<T> step{
+        .a = coefficients.a + at,
+        .b = coefficients.b + at,
+        .c = coefficients.c + at,
+        .alpha = alpha + at + d,
+        .h = vector(k),
+        .h_prev = vector(k - 1),
+        .h_next = vector(k + 1),
+        .z = z,
+    };
     const auto Ph = engine.product_with(vector(k));
-    engine.run([&](Rows rows) { engine.on_graph.recurrence(Ph, d, rows, step); });
+    engine.run([&](Rows rows) { engine.product_kernels.recurrence(Ph, d, rows, step); });
   }
 }
 
@@ -32,12 +45,12 @@ void adjoint_of_panel(const Csr<T, I>& graph, Isa isa, int threads, int d, int K
   const int64_t plane = graph.rows * d;
   const auto vector = [&](int k) { return k < 0 ? nullptr : h + k * plane; };
   const std::vector<T> none(d, T(0));
-  // lambda_k is written over lambda_{k+2}, so that gradient.x holds lambda_0.
+  // lambda_k overwrites lambda_{k+2}; choose the buffers so that lambda_0 ends in gradient.x.
   T* lambda = K % 2 ? work : gradient.x;
   T* other = K % 2 ? gradient.x : work;
   engine.run([&](Rows rows) {
-    engine.on_rows.mix(d, rows, alpha + K * d, z_bar, nullptr, nullptr, nullptr, nullptr, lambda);
-    engine.on_rows.mix(d, rows, none.data(), z_bar, nullptr, nullptr, nullptr, nullptr, other);
+    engine.vector_kernels.linear_combination(d, rows, alpha + K * d, z_bar, nullptr, nullptr, nullptr, nullptr, lambda);
+    engine.vector_kernels.linear_combination(d, rows, none.data(), z_bar, nullptr, nullptr, nullptr, nullptr, other);
   });
   const auto narrow = [&](const double* sums, T* out) {
     for (int c = 0; c < d; ++c) out[c] = static_cast<T>(sums[c]);
@@ -45,11 +58,20 @@ void adjoint_of_panel(const Csr<T, I>& graph, Isa isa, int threads, int d, int K
   for (int k = K - 1; k >= 0; --k) {
     const int64_t at = k * d;
     const T* c = k + 1 < K ? coefficients.c + at + d : none.data();
-    const RecurrenceAdjointStep<T> step{coefficients.a + at, coefficients.b + at, c, alpha + at, z_bar,
-                                        lambda, other, vector(k), vector(k - 1)};
+    const RecurrenceAdjointStep<T> step{
+        .a = coefficients.a + at,
+        .b = coefficients.b + at,
+        .c = c,
+        .alpha = alpha + at,
+        .z_bar = z_bar,
+        .lambda = lambda,
+        .lambda_next = other,
+        .h = vector(k),
+        .h_prev = vector(k - 1),
+    };
     const auto Plambda = engine.product_with(lambda);
     const auto sums = engine.sum(4 * d, [&](Rows rows, double* partial) {
-      engine.on_graph.recurrence_adjoint(Plambda, d, rows, step, partial);
+      engine.product_kernels.recurrence_adjoint(Plambda, d, rows, step, partial);
     });
     narrow(&sums[0], gradient.a + at);
     narrow(&sums[d], gradient.b + at);
@@ -57,30 +79,29 @@ void adjoint_of_panel(const Csr<T, I>& graph, Isa isa, int threads, int d, int K
     narrow(&sums[3 * d], gradient.alpha + at);
     std::swap(lambda, other);
   }
-  const auto with_last = engine.sum(d, [&](Rows rows, double* partial) {
-    engine.on_rows.inner_product(d, rows, z_bar, vector(K), partial);
-  });
-  narrow(with_last.data(), gradient.alpha + K * d);
-  const auto with_first = engine.sum(d, [&](Rows rows, double* partial) {
-    engine.on_rows.inner_product(d, rows, lambda, vector(0), partial);
-  });
+  const auto dot_last = engine.sum(
+      d, [&](Rows rows, double* partial) { engine.vector_kernels.inner_product(d, rows, z_bar, vector(K), partial); });
+  narrow(dot_last.data(), gradient.alpha + K * d);
+  const auto dot_first = engine.sum(
+      d, [&](Rows rows, double* partial) { engine.vector_kernels.inner_product(d, rows, lambda, vector(0), partial); });
   for (int c = 0; c < d; ++c) {
     const T s = coefficients.s[c];
-    gradient.s[c] = s != 0 ? static_cast<T>(with_first[c] / s) : T(0);
+    gradient.s[c] = s != 0 ? static_cast<T>(dot_first[c] / s) : T(0);
   }
   engine.run([&](Rows rows) {
-    engine.on_rows.mix(d, rows, coefficients.s, lambda, nullptr, nullptr, nullptr, nullptr, lambda);
+    engine.vector_kernels.linear_combination(d, rows, coefficients.s, lambda, nullptr, nullptr, nullptr, nullptr,
+                                             lambda);
   });
 }
 
-// A panel's columns of the coefficients.
+// The columns of a panel in the coefficients.
 template <class T>
 struct PanelRecurrence {
   PanelRecurrence(const Recurrence<T>& all, int K, int d, const Panel& panel)
       : s(all.s, 1, d, panel), a(all.a, K, d, panel), b(all.b, K, d, panel), c(all.c, K, d, panel) {}
   Recurrence<T> get() const { return {s, a, b, c}; }
 
-  const ColumnsIn<T> s, a, b, c;
+  const InputColumns<T> s, a, b, c;
 };
 
 }  // namespace
@@ -88,35 +109,35 @@ struct PanelRecurrence {
 template <class T, class I>
 void recurrence(const Csr<T, I>& graph, Isa isa, int threads, int d, int K, const Recurrence<T>& coefficients,
                 const T* alpha, const T* x, T* h, int planes, T* z) {
-  over_panels<T>(graph.rows, d, threads, [&](const Panel& panel) {
+  for_each_panel<T>(graph.rows, d, threads, [&](const Panel& panel) {
     const PanelRecurrence<T> coefficients_(coefficients, K, d, panel);
-    const ColumnsIn<T> alpha_(alpha, K + 1, d, panel), x_(x, graph.rows, d, panel);
-    const ColumnsOut<T> z_(z, graph.rows, d, panel);
+    const InputColumns<T> alpha_(alpha, K + 1, d, panel), x_(x, graph.rows, d, panel);
+    const OutputColumns<T> z_(z, graph.rows, d, panel);
     recurrence_of_panel<T, I>(graph, isa, panel.threads, panel.width, K, coefficients_.get(), alpha_, x_,
-                              packed(h, planes, graph.rows, panel), planes, z_);
+                              panel_data(h, planes, graph.rows, panel), planes, z_);
   });
 }
 
 template <class T, class I>
 void recurrence_adjoint(const Csr<T, I>& graph, Isa isa, int threads, int d, int K, const Recurrence<T>& coefficients,
                         const T* alpha, const T* h, const T* z_bar, const RecurrenceGradient<T>& gradient, T* work) {
-  over_panels<T>(graph.rows, d, threads, [&](const Panel& panel) {
+  for_each_panel<T>(graph.rows, d, threads, [&](const Panel& panel) {
     const PanelRecurrence<T> coefficients_(coefficients, K, d, panel);
-    const ColumnsIn<T> alpha_(alpha, K + 1, d, panel), z_bar_(z_bar, graph.rows, d, panel);
-    const ColumnsOut<T> x_bar(gradient.x, graph.rows, d, panel), alpha_bar(gradient.alpha, K + 1, d, panel);
-    const ColumnsOut<T> s_bar(gradient.s, 1, d, panel), a_bar(gradient.a, K, d, panel);
-    const ColumnsOut<T> b_bar(gradient.b, K, d, panel), c_bar(gradient.c, K, d, panel);
+    const InputColumns<T> alpha_(alpha, K + 1, d, panel), z_bar_(z_bar, graph.rows, d, panel);
+    const OutputColumns<T> x_bar(gradient.x, graph.rows, d, panel), alpha_bar(gradient.alpha, K + 1, d, panel);
+    const OutputColumns<T> s_bar(gradient.s, 1, d, panel), a_bar(gradient.a, K, d, panel);
+    const OutputColumns<T> b_bar(gradient.b, K, d, panel), c_bar(gradient.c, K, d, panel);
     adjoint_of_panel<T, I>(graph, isa, panel.threads, panel.width, K, coefficients_.get(), alpha_,
-                           packed(h, K + 1, graph.rows, panel), z_bar_,
-                           {x_bar, alpha_bar, s_bar, a_bar, b_bar, c_bar}, packed(work, 1, graph.rows, panel));
+                           panel_data(h, K + 1, graph.rows, panel), z_bar_,
+                           {x_bar, alpha_bar, s_bar, a_bar, b_bar, c_bar}, panel_data(work, 1, graph.rows, panel));
   });
 }
 
-#define POLYBASIS_INSTANTIATE(T, I)                                                                              \
-  template void recurrence(const Csr<T, I>&, Isa, int, int, int, const Recurrence<T>&, const T*, const T*,   \
-                           T*, int, T*);                                                                         \
-  template void recurrence_adjoint(const Csr<T, I>&, Isa, int, int, int, const Recurrence<T>&, const T*,     \
-                                   const T*, const T*, const RecurrenceGradient<T>&, T*);
+#define POLYBASIS_INSTANTIATE(T, I)                                                                                 \
+  template void recurrence(const Csr<T, I>&, Isa, int, int, int, const Recurrence<T>&, const T*, const T*, T*, int, \
+                           T*);                                                                                     \
+  template void recurrence_adjoint(const Csr<T, I>&, Isa, int, int, int, const Recurrence<T>&, const T*, const T*,  \
+                                   const T*, const RecurrenceGradient<T>&, T*);
 POLYBASIS_INSTANTIATE(float, int32_t)
 POLYBASIS_INSTANTIATE(float, int64_t)
 POLYBASIS_INSTANTIATE(double, int32_t)

@@ -1,8 +1,9 @@
-// The optimal basis of graphs that do not fit in memory: two vectors a channel, the graph read in order from its file.
+// Lanczos steps that keep two vectors in memory and read the graph sequentially from its file.
 #include "streamed.hpp"
 
 #include <algorithm>
 #include <atomic>
+#include <cassert>
 #include <exception>
 #include <numeric>
 #include <vector>
@@ -13,30 +14,31 @@ namespace polybasis {
 namespace {
 
 constexpr int64_t block_rows = 1 << 14;
-// Where there are stripes a visit to one has to be long enough to pay for going there: blocks have more rows then. What each
-// thread holds follows from these: 20 to 60 MB with indices of 32 bits, twice that with 64, more only for a longer row.
-constexpr int64_t block_bytes = 8 << 20;    // of the product of a block of rows
-constexpr int64_t read_nonzeros = 1 << 22;  // read and dealt out at a time at most, or as many as one row has
-constexpr int64_t read_for_a_row = 32;      // the same, for each row of a block
+// With stripes, blocks have more rows, so that each stripe is read often enough per block. These constants determine
+// the memory of a thread: 20 to 60 MB with 32-bit indices, twice that with 64-bit indices, more only if one row is
+// longer.
+constexpr int64_t block_bytes = 8 << 20;        // of the product of a block of rows
+constexpr int64_t chunk_nonzeros = 1 << 22;     // maximum read at a time; a chunk has at least one row
+constexpr int64_t chunk_nonzeros_per_row = 32;  // the same, for each row of a block
 
-// Runs pass(rows, partial sums, scratch) over blocks of `size` rows and adds up their sums in order: the same for any number
-// of threads, each of which has its own copy of the scratch.
-template <class Scratch, class Pass>
-void summed(int64_t rows, int64_t size, int width, int threads, bool backward, double* sums, const Scratch& scratch,
-            Pass&& pass) {
+// Calls kernel(rows, partial sums, scratch) for blocks of `size` rows and adds their sums in order, so that the result
+// does not depend on the number of threads. Each thread has its own copy of the scratch.
+template <class Scratch, class Kernel>
+void reduce_blocks(int64_t rows, int64_t size, int width, int threads, bool backward, double* sums,
+                   const Scratch& scratch, Kernel&& kernel) {
   const int64_t blocks = (rows + size - 1) / size;
   std::vector<double> partial(blocks * width, 0.0);
-  std::exception_ptr thrown;  // memory or the file may end; that has to leave the threads first
+  std::exception_ptr thrown;  // rethrown after the parallel region
   std::atomic<bool> failed = false;
 #pragma omp parallel num_threads(std::max(threads, 1))
   {
-    Scratch own = scratch;
+    Scratch thread_scratch = scratch;
 #pragma omp for schedule(dynamic, 1)
     for (int64_t i = 0; i < blocks; ++i) {
       if (failed) continue;
       const int64_t b = backward ? blocks - 1 - i : i;
       try {
-        pass(Rows{b * size, std::min(rows, (b + 1) * size)}, partial.data() + b * width, own);
+        kernel(Rows{b * size, std::min(rows, (b + 1) * size)}, partial.data() + b * width, thread_scratch);
       } catch (...) {
         failed = true;
 #pragma omp critical
@@ -50,66 +52,67 @@ void summed(int64_t rows, int64_t size, int width, int threads, bool backward, d
     for (int c = 0; c < width; ++c) sums[c] += partial[b * width + c];
 }
 
-// Columns in stripes: of a vector, as much as can be read from at random before the translation of addresses runs out.
-struct Columns {
+// Splits columns into stripes. A stripe of a vector is small enough for random reads to hit the TLB.
+struct Striping {
   int shift;      // a stripe has 2^shift columns
   int64_t count;  // of stripes
 
-  static Columns of(int64_t nodes, int64_t row_bytes, int64_t stripe_bytes) {
+  static Striping of(int64_t nodes, int64_t row_bytes, int64_t stripe_bytes) {
     if (nodes * row_bytes <= stripe_bytes) return {63, 1};
     int shift = 0;
     while ((row_bytes << (shift + 1)) <= stripe_bytes && (int64_t(1) << shift) < nodes) ++shift;
     return {shift, ((nodes - 1) >> shift) + 1};
   }
 
-  // The one a column lies in; those out of range, which are found when they are used, have to be in one too.
+  // The stripe of a column; columns out of range, which the kernels detect, go to the last one.
   int64_t stripe(int64_t column) const { return std::min(static_cast<uint64_t>(column) >> shift, uint64_t(count - 1)); }
 };
 
-// Sums over the nonzeros of a few rows, stripe by stripe.
+// Sums over the nonzeros of a chunk, stripe by stripe.
 template <class I>
 class Stripes {
  public:
-  explicit Stripes(Columns columns) : columns_(columns) {}
+  explicit Stripes(Striping striping) : striping_(striping) {}
 
-  // y = A u on these rows; false where an index was out of range.
-  bool gather(const BarePasses<I>& passes, const BarePart<I>& part, int64_t rows, int64_t nodes, int width, const float* u) {
-    deal(part, rows);
-    make_room(sums_, rows * width);
+  // y = A u on the rows of a chunk. Returns whether all indices are in range.
+  bool gather(const UnweightedKernels<I>& kernels, const UnweightedChunk<I>& chunk, int64_t rows, int64_t nodes,
+              int width, const float* u) {
+    sort_by_stripe(chunk, rows);
+    reserve_uninitialised(sums_, rows * width);
     sums_.assign(rows * width, 0.0f);
-    bool sound = true;
+    bool in_range = true;
     int64_t begin = 0;
-    for (const int64_t end : ends_) {  // as they are after dealing
-      sound &= passes.add(nonzeros_.data() + begin, end - begin, nodes, width, u, sums_.data());
+    for (const int64_t end : ends_) {
+      in_range &= kernels.add(nonzeros_.data() + begin, end - begin, nodes, width, u, sums_.data());
       begin = end;
     }
-    return sound;
+    return in_range;
   }
   const float* y() const { return sums_.data(); }
 
  private:
-  // Sorts by stripes; within one, rows stay in their order.
-  void deal(const BarePart<I>& part, int64_t rows) {
-    const int64_t count = part.indptr[rows] - part.indptr[0];
-    make_room(nonzeros_, count);
+  // Counting sort by stripe, stable within a stripe.
+  void sort_by_stripe(const UnweightedChunk<I>& chunk, int64_t rows) {
+    const int64_t count = chunk.indptr[rows] - chunk.indptr[0];
+    reserve_uninitialised(nonzeros_, count);
     nonzeros_.resize(std::max<size_t>(nonzeros_.size(), count));
-    ends_.assign(columns_.count, 0);
-    for (int64_t e = 0; e < count; ++e) ++ends_[columns_.stripe(part.indices[e])];
+    ends_.assign(striping_.count, 0);
+    for (int64_t e = 0; e < count; ++e) ++ends_[striping_.stripe(chunk.indices[e])];
     std::exclusive_scan(ends_.begin(), ends_.end(), ends_.begin(), int64_t{0});
-    const I* index = part.indices;
+    const I* index = chunk.indices;
     for (int32_t i = 0; i < rows; ++i)
-      for (const I* const end = part.indices + (part.indptr[i + 1] - part.indptr[0]); index < end; ++index)
-        nonzeros_[ends_[columns_.stripe(*index)]++] = {*index, i};
+      for (const I* const end = chunk.indices + (chunk.indptr[i + 1] - chunk.indptr[0]); index < end; ++index)
+        nonzeros_[ends_[striping_.stripe(*index)]++] = {*index, i};
   }
 
   template <class T>
-  static void make_room(std::vector<T>& numbers, size_t count) {
+  static void reserve_uninitialised(std::vector<T>& numbers, size_t count) {
     if (count <= numbers.capacity()) return;
-    numbers = {};  // what is there is not needed any more
+    numbers = {};  // frees the old memory first
     numbers.reserve(count);
   }
 
-  Columns columns_;
+  Striping striping_;
   std::vector<Nonzero<I>> nonzeros_;
   std::vector<int64_t> ends_;
   std::vector<float> sums_;
@@ -120,75 +123,79 @@ class Stripes {
 template <class I>
 bool streamed_product(const StreamedCsr<I>& graph, Isa isa, int threads, Streaming streaming, int width, const float* u,
                       const double* scale, const double* beta, float* w, double* sums) {
-  const auto scale_ = Split<float>::of(scale, width), beta_ = Split<float>::of(beta, width);
-  const auto& passes = bare_passes<I>(isa);
+  assert(width <= max_width<float> && (u != w || graph.rows.rows * width == 0));
+  const auto scale_ = DoubleWord<float>::of(scale, width), beta_ = DoubleWord<float>::of(beta, width);
+  const auto& kernels = unweighted_kernels<I>(isa);
   const int64_t* const indptr = graph.rows.indptr;
   const int64_t nodes = graph.rows.rows;
-  const auto columns = Columns::of(nodes, width * int64_t(sizeof(float)), streaming.stripe_bytes);
+  const auto striping = Striping::of(nodes, width * int64_t(sizeof(float)), streaming.stripe_bytes);
   const MappedArray<int64_t> mapped{indptr, nodes + 1};
-  const int64_t size = columns.count > 1 ? block_bytes / (width * int64_t(sizeof(float))) : block_rows;
-  const int64_t most = std::min(read_nonzeros, read_for_a_row * size);
+  const int64_t size = striping.count > 1 ? block_bytes / (width * int64_t(sizeof(float))) : block_rows;
+  const int64_t max_nonzeros = std::min(chunk_nonzeros, chunk_nonzeros_per_row * size);
   struct Scratch {
     Reader<I> reader;
     Stripes<I> stripes;
   };
-  bool sound = true;
-  const auto pass = [&](Rows rows, double* partial, Scratch& scratch) {
+  bool in_range = true;
+  const auto kernel = [&](Rows rows, double* partial, Scratch& scratch) {
     const auto finish = [&](Rows here, const float* y) {
-      passes.finish(graph.rows, width, here, y, u, scale_, beta_, w, partial);
+      kernels.finish(graph.rows, width, here, y, u, scale_, beta_, w, partial);
     };
-    bool sound_here = true;
+    bool in_range_here = true;
     for (Rows here{rows.begin, rows.begin}; here.begin < rows.end; here.begin = here.end) {
       const int64_t* const row = indptr + here.begin;
-      here.end = std::upper_bound(row + 2, indptr + rows.end + 1, *row + most) - indptr - 1;  // one row at least
-      const BarePart<I> part{row, scratch.reader.read(*row, indptr[here.end]), indptr[here.end] - *row};
-      if (columns.count > 1) {
-        sound_here &= scratch.stripes.gather(passes, part, here.end - here.begin, nodes, width, u);
+      // At least one row.
+      here.end = std::upper_bound(row + 2, indptr + rows.end + 1, *row + max_nonzeros) - indptr - 1;
+      const UnweightedChunk<I> chunk{row, scratch.reader.read(*row, indptr[here.end]), indptr[here.end] - *row};
+      if (striping.count > 1) {
+        in_range_here &= scratch.stripes.gather(kernels, chunk, here.end - here.begin, nodes, width, u);
         finish(here, scratch.stripes.y());
         continue;
       }
-      alignas(64) float y[tile_rows * widest<float>];
+      alignas(64) float y[tile_rows * max_width<float>];
       for (Rows tile{here.begin, here.begin}; tile.begin < here.end; tile.begin = tile.end) {
         tile.end = std::min(tile.begin + tile_rows, here.end);
         const int64_t before = indptr[tile.begin] - *row;
-        const BarePart<I> few{indptr + tile.begin, part.indices + before, part.count - before};
-        sound_here &= passes.gather(few, tile.end - tile.begin, nodes, width, u, y);
+        const UnweightedChunk<I> rest{indptr + tile.begin, chunk.indices + before, chunk.count - before};
+        in_range_here &= kernels.gather(rest, tile.end - tile.begin, nodes, width, u, y);
         finish(tile, y);
       }
     }
-    if (!sound_here) {
+    if (!in_range_here) {
 #pragma omp atomic write
-      sound = false;
+      in_range = false;
     }
-    if (graph.mapped()) mapped.let_go(rows.begin, rows.end);
+    if (graph.mapped()) mapped.drop_pages(rows.begin, rows.end);
   };
-  // A thread that reads past the file cache sleeps until the disk has answered: another one computes in the meantime.
+  // With direct reads a thread blocks on the disk; a second one computes in the meantime.
   if (graph.indices.file && graph.indices.file->direct()) threads *= 2;
-  summed(nodes, size, width, threads, streaming.backward, sums, Scratch{Reader<I>(graph.indices), Stripes<I>(columns)}, pass);
-  return sound;
+  reduce_blocks(nodes, size, width, threads, streaming.backward, sums,
+                Scratch{Reader<I>(graph.indices), Stripes<I>(striping)}, kernel);
+  return in_range;
 }
 
 template <class I>
 void streamed_subtract(const StreamedCsr<I>& graph, Isa isa, int threads, Streaming streaming, int width, float* u,
                        const double* scale, const double* gamma, float* w, double* sums) {
-  const auto scale_ = Split<float>::of(scale, width), gamma_ = Split<float>::of(gamma, width);
-  const auto& passes = bare_passes<I>(isa);
+  assert(width <= max_width<float> && (u != w || graph.rows.rows * width == 0));
+  const auto scale_ = DoubleWord<float>::of(scale, width), gamma_ = DoubleWord<float>::of(gamma, width);
+  const auto& kernels = unweighted_kernels<I>(isa);
   const int64_t* const indptr = graph.rows.indptr;
   const int64_t nodes = graph.rows.rows;
   const MappedArray<int64_t> mapped{indptr, nodes + 1};
-  struct Nothing {};
-  const auto pass = [&](Rows rows, double* partial, Nothing) {
-    passes.subtract(graph.rows, width, rows, u, scale_, gamma_, w, partial);
-    if (graph.mapped()) mapped.let_go(rows.begin, rows.end);
+  struct Empty {};
+  const auto kernel = [&](Rows rows, double* partial, Empty) {
+    kernels.scale_and_subtract(graph.rows, width, rows, u, scale_, gamma_, w, partial);
+    if (graph.mapped()) mapped.drop_pages(rows.begin, rows.end);
   };
-  summed(nodes, block_rows, width, threads, streaming.backward, sums, Nothing{}, pass);
+  reduce_blocks(nodes, block_rows, width, threads, streaming.backward, sums, Empty{}, kernel);
 }
 
-#define POLYBASIS_STREAMED(I)                                                                                            \
-  template bool streamed_product(const StreamedCsr<I>&, Isa, int, Streaming, int, const float*, const double*, const double*, \
-                                 float*, double*);                                                                       \
-  template void streamed_subtract(const StreamedCsr<I>&, Isa, int, Streaming, int, float*, const double*, const double*,     \
-                                  float*, double*);
+#define POLYBASIS_STREAMED(I)                                                                                  \
+  template bool streamed_product(const StreamedCsr<I>&, Isa, int, Streaming, int, const float*, const double*, \
+                                 const double*, float*, double*);                                              \
+  template void streamed_subtract(const StreamedCsr<I>&, Isa, int, Streaming, int, float*, const double*,      \
+                                  const double*, float*, double*);
 POLYBASIS_STREAMED(int32_t)
 POLYBASIS_STREAMED(int64_t)
 #undef POLYBASIS_STREAMED

@@ -25,7 +25,10 @@ class _Pattern:
     def __init__(self, indptr: Any, indices: Any, shape: tuple[int, int]) -> None:
         self.indptr, self.indices = (torch.from_numpy(part.astype(np.int32)) for part in (indptr, indices))
         self.shape = shape
-        self._native = native.pattern(self.indptr, self.indices, shape[1])
+        module = native.kernels()
+        self._native = (
+            None if module is None else module.Pattern(self.indptr, self.indices, shape[1], module.best_isa())
+        )
 
     def product(self, values: Tensor, x: Tensor) -> Tensor:
         """The product of the matrix that has these values with x."""

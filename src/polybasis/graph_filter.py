@@ -12,7 +12,7 @@ from torch import Tensor
 from polybasis.bases.favard import Favard
 from polybasis.graph import Graph
 from polybasis.krylov import OptimalBasis, optimal_basis, recurrence_filter
-from polybasis.recurrence import checked_degree
+from polybasis.krylov.filters import checked_degree
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
 from torch import Tensor
 
 
@@ -39,14 +38,3 @@ class Recurrence(NamedTuple):
         if self.s.dim() == 1:
             return self
         return Recurrence(*(values.unsqueeze(-1).expand(*values.shape, channels) for values in self))
-
-
-def checked_degree(K: int) -> int:
-    """Returns ``K`` as an ``int``.
-
-    Raises:
-        ValueError: If ``K`` is not a non-negative integer.
-    """
-    if isinstance(K, bool) or not isinstance(K, int | np.integer) or K < 0:
-        raise ValueError(f"K is {K!r}; expected the degree of the polynomial, a non-negative integer")
-    return int(K)

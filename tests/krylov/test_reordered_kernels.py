@@ -176,7 +176,7 @@ def test_an_order_is_found_where_neighbours_are_far_apart(made: Callable[[], pb.
         lambda: without_edges(1000),
         lambda: without_edges(0),
     ],
-    ids=["already local", "small", "random", "repeats", "no edges", "no nodes"],
+    ids=["already local", "small", "random", "compressed", "no edges", "no nodes"],
 )
 def test_no_order_is_found_where_none_is_better(made: Callable[[], pb.Graph]) -> None:
     assert saved(made())[0] == 0

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from polybasis.bases.through_chebyshev import ThroughChebyshev
-from polybasis.recurrence import checked_degree
+from polybasis.krylov.filters import checked_degree
 
 
 class Bernstein(ThroughChebyshev):

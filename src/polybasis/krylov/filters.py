@@ -10,6 +10,7 @@ import weakref
 from dataclasses import dataclass
 from typing import Any, cast
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
@@ -20,7 +21,7 @@ from polybasis.krylov.kernels import Kernels
 from polybasis.krylov.native_kernels import NativeKernels
 from polybasis.krylov.reference_kernels import ReferenceKernels
 from polybasis.krylov.reordered_kernels import Reordering
-from polybasis.recurrence import Recurrence, checked_degree
+from polybasis.recurrence import Recurrence
 
 MIN_PANEL_BYTES = 32 << 20  # smaller panels of channels fit into the last-level cache in any order of the nodes
 MIN_ROWS_SAVED = 10  # reads from memory saved per node and call, below which permuting the signal does not pay
@@ -245,6 +246,17 @@ def _create(graph: Graph, dtype: torch.dtype, device: torch.device) -> _Cached:
 
 
 # ---- checks --------------------------------------------------------------------------------------------------------
+
+
+def checked_degree(K: int) -> int:
+    """Returns ``K`` as an ``int``.
+
+    Raises:
+        ValueError: If ``K`` is not a non-negative integer.
+    """
+    if isinstance(K, bool) or not isinstance(K, int | np.integer) or K < 0:
+        raise ValueError(f"K is {K!r}; expected the degree of the polynomial, a non-negative integer")
+    return int(K)
 
 
 def checked_signal(graph: Graph, x: Tensor) -> Tensor:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import tomllib
+from pathlib import Path
 from typing import NamedTuple
 
 import torch
@@ -10,21 +12,38 @@ from torch import Tensor
 
 from polybasis.tridiagonal import apply_tridiagonal
 
+_CONSTANTS = tomllib.loads(Path(__file__).with_name("rank_tolerance.toml").read_text())  # shared with the kernels
+
 
 class RankTolerance(NamedTuple):
-    """The constants of the rule, the same as in ``native/tolerance.hpp``, where they are explained."""
+    """Constants of the rank rule for vectors of one data type.
 
-    rounding: float
-    noise: float
-    small: float
-    most: float
-    harmless: float
+    Attributes:
+        rounding_level: residuals up to this norm are rounding errors of the product.
+        noise_level: error of a residual before amplification.
+        amplification_threshold: a residual below this norm amplifies earlier errors.
+        noise_cap: largest error of a residual, relative to the largest residual.
+        max_stopping_error: largest acceptable :func:`stopping_error`.
+    """
+
+    rounding_level: float
+    noise_level: float
+    amplification_threshold: float
+    noise_cap: float
+    max_stopping_error: float
 
     @classmethod
     def of(cls, dtype: torch.dtype) -> RankTolerance:
+        """The constants for a data type; ``native/tolerance.hpp`` explains them."""
         eps = torch.finfo(dtype).eps
-        single = dtype == torch.float32
-        return cls((8 if single else 48) * eps, 48 * eps, 0.8, 2 * eps ** (1 / 3), 1e-3 if single else 1e-9)
+        constants = _CONSTANTS["float32" if dtype == torch.float32 else "float64"]
+        return cls(
+            rounding_level=constants["rounding_level"] * eps,
+            noise_level=constants["noise_level"] * eps,
+            amplification_threshold=constants["amplification_threshold"],
+            noise_cap=constants["noise_cap"] * math.cbrt(eps),
+            max_stopping_error=constants["max_stopping_error"],
+        )
 
 
 def basis_ends(norm: Tensor, gamma: Tensor, sqrt_beta: Tensor, *, nodes: int, K: int, dtype: torch.dtype) -> Tensor:
@@ -48,13 +67,14 @@ def basis_ends(norm: Tensor, gamma: Tensor, sqrt_beta: Tensor, *, nodes: int, K:
     tolerance = RankTolerance.of(dtype)
     beta = sqrt_beta[1:]
     largest = beta.amax(0) if len(beta) else torch.zeros_like(norm)
-    noise = tolerance.noise * torch.where(beta > 0, tolerance.small / beta, 1).clamp(min=1).prod(0)
+    amplification = torch.where(beta > 0, tolerance.amplification_threshold / beta, 1).clamp(min=1)
+    noise = tolerance.noise_level * amplification.prod(0)
     # Only the part of an error that is orthogonal to all vectors matters; the last possible vector leaves no such part.
     outside = math.sqrt(max(nodes - len(gamma) - 1, 0) / nodes)
-    noise = torch.minimum(noise, (tolerance.most * largest).clamp(min=tolerance.noise)) * outside
-    ends, suspect = norm <= tolerance.rounding, norm <= noise
+    noise = torch.minimum(noise, (tolerance.noise_cap * largest).clamp(min=tolerance.noise_level)) * outside
+    ends, suspect = norm <= tolerance.rounding_level, norm <= noise
     if suspect.any():
-        ends |= suspect & (stopping_error(norm, gamma, sqrt_beta, K) <= tolerance.harmless)
+        ends |= suspect & (stopping_error(norm, gamma, sqrt_beta, K) <= tolerance.max_stopping_error)
     return ends
 
 

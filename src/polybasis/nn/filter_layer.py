@@ -10,7 +10,7 @@ from torch import Tensor
 
 from polybasis.bases import PolynomialBasis
 from polybasis.graph import Graph
-from polybasis.recurrence import checked_degree
+from polybasis.krylov.filters import checked_degree
 
 Role = Literal["linear", "coefficients", "recurrence"]
 

@@ -20,7 +20,7 @@ from polybasis import native
 from polybasis.cluster import map_on_ray
 from polybasis.features import FeatureTransform
 from polybasis.files import append_line, lock_for, write_atomically
-from polybasis.recurrence import checked_degree
+from polybasis.krylov.filters import checked_degree
 from polybasis.store.arrays import chunks, crc32, create_array, drop_pages, open_array, read_header
 from polybasis.store.basis_store import KIND, OLDEST, VERSION, BasisStore, checked_rows, open_store
 from polybasis.store.blocks import (

@@ -21,6 +21,7 @@ from polybasis.bases import Jacobi, Monomial, named_basis
 from polybasis.features import as_dense
 from polybasis.graph import Graph
 from polybasis.krylov import optimal_basis
+from polybasis.krylov.filters import checked_degree
 from polybasis.krylov.streamed import CHANNELS, plain_basis
 from polybasis.nn.favard_conv import FavardConv, RecurrenceKind
 from polybasis.nn.filter_layer import FilterLayer
@@ -29,7 +30,6 @@ from polybasis.nn.models.decoupled import SharedFilter, pagerank
 from polybasis.nn.models.jacobiconv import first_factor
 from polybasis.nn.models.model import Inputs, Model, Precomputed
 from polybasis.nn.optbasis_conv import OptBasisConv
-from polybasis.recurrence import checked_degree
 
 Start = Literal["optimal", "chebyshev"]  # the initial recurrence of FavardGNN; see PrecomputedGNN.start_at
 

@@ -1,3 +1,3 @@
 #define POLYBASIS_ISA avx2
 #define POLYBASIS_BYTES 32
-#include "passes.inl"
+#include "row_kernels.inl"

@@ -1,3 +1,3 @@
 #define POLYBASIS_ISA plain
 #define POLYBASIS_BYTES 16
-#include "passes.inl"
+#include "row_kernels.inl"

@@ -1,3 +1,3 @@
 #define POLYBASIS_ISA avx512
 #define POLYBASIS_BYTES 64
-#include "passes.inl"
+#include "row_kernels.inl"

@@ -1,0 +1,316 @@
+// The optimal basis: the Lanczos process on all channels at once, with partial reorthogonalisation and rank detection.
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "algorithms.hpp"
+#include "engine.hpp"
+#include "panels.hpp"
+#include "tolerance.hpp"
+
+namespace polybasis {
+namespace {
+
+// Estimates the loss of orthogonality omega_j = <v_{k+1}, v_j> of each channel by its three-term recurrence (Simon,
+// "The Lanczos algorithm with partial reorthogonalization", Mathematics of Computation 42, 1984). The estimates take
+// O(K^2) operations; the inner products themselves would take another sweep over the basis in every step.
+class OmegaRecurrence {
+ public:
+  OmegaRecurrence(int K, int width, double per_step) : width_(width), per_step_(per_step) {
+    for (auto* rows : {&previous_, &current_, &next_}) rows->assign(static_cast<size_t>(K + 2) * width, 0.0);
+  }
+
+  struct Estimate {
+    double largest;  // |omega_j| over j <= k
+    int vectors;     // from j = vectors on, |<v_{k+1}, v_j>| and |<v_k, v_j>| are far below the limit
+  };
+
+  // The estimate for v_{k+1} in a channel. gamma holds steps 0 .. k, beta steps 0 .. k + 1.
+  Estimate advance(int channel, int k, double limit, const double* gamma, const double* beta) {
+    const auto at = [&](int j) { return static_cast<size_t>(j) * width_ + channel; };
+    const auto g = [&](int j) { return gamma[j * width_ + channel]; };
+    const auto b = [&](int j) { return beta[j * width_ + channel]; };
+    const double norm = b(k + 1);
+    assert(!(norm <= 0));
+    Estimate estimate{0, 0};
+    const auto note = [&](int j) {
+      const double omega = std::abs(next_[at(j)]);
+      estimate.largest = std::max(estimate.largest, omega);
+      if (omega > limit / 16 || (j < k && std::abs(current_[at(j)]) > limit / 16)) estimate.vectors = j + 1;
+    };
+    current_[at(k)] = 1;
+    for (int j = 0; j < k; ++j) {
+      double omega = b(j + 1) * current_[at(j + 1)] + (g(j) - g(k)) * current_[at(j)];
+      if (j > 0) omega += b(j) * current_[at(j - 1)];
+      if (k > 0) omega -= b(k) * previous_[at(j)];
+      omega += std::copysign(per_step_, omega);
+      next_[at(j)] = omega / norm;
+      note(j);
+    }
+    next_[at(k)] = per_step_ / norm;
+    note(k);
+    return estimate;
+  }
+
+  // Call after v_k and v_{k+1} have been orthogonalised against the first `count` vectors (v_k not against itself).
+  void reset(int k, int count, double omega) {
+    assert(0 <= count && count <= k + 1);
+    std::fill_n(next_.begin(), static_cast<size_t>(count) * width_, omega);
+    std::fill_n(current_.begin(), static_cast<size_t>(std::min(count, k)) * width_, omega);
+  }
+
+  void shift() {
+    std::swap(previous_, current_);
+    std::swap(current_, next_);
+  }
+
+ private:
+  int width_;
+  double per_step_;
+  std::vector<double> previous_, current_, next_;
+};
+
+template <class T, class I>
+class Lanczos {
+ public:
+  Lanczos(Engine<T, I>& engine, int width, int K, T* V, double* gamma, double* beta, int64_t* rank)
+      : engine_(engine), width_(width), plane_(engine.graph.rows * width), V_(V), gamma_(gamma), beta_(beta),
+        rank_(rank), K_(K), noise_(width), scale_(width), weights_(static_cast<size_t>(2 * K + 2) * width),
+        omega_(K, width, Tolerance<T>::omega_per_step(engine.graph.rows)) {}
+
+  // v_0 = x / |x|, up to the factor in scale_. Scaling by a power of two keeps the squares of any finite x in range.
+  void start(const T* x, const double* peaks) {
+    std::vector<double> factor(width_, 0.0);
+    for (int c = 0; c < width_; ++c)
+      if (peaks[c] >= std::numeric_limits<T>::min()) factor[c] = std::ldexp(1.0, -std::ilogb(peaks[c]));
+    const auto squares = engine_.sum(width_, [&](Rows rows, double* sums) {
+      engine_.vector_kernels.rescale(width_, rows, x, factor.data(), V_, sums);
+    });
+    for (int c = 0; c < width_; ++c) {
+      const double norm = std::sqrt(squares[c]);
+      rank_[c] = 0;
+      accept_or_end(c, 0, norm);
+      if (norm > 0) beta_[c] = std::min<double>(norm / factor[c], std::numeric_limits<T>::max());
+    }
+  }
+
+  // Computes v_{k+1}, up to the factor in scale_, from v_k and v_{k-1}, and normalises v_k.
+  void step(int k) {
+    T* w = vector(k + 1);
+    set_noise(k);
+    project(k, w);
+    const auto scale = split(scale_.data()), gamma = split(row(gamma_, k));
+    auto norms = norms_of([&](Rows rows, double* sums) {
+      engine_.vector_kernels.scale_and_subtract(width_, rows, vector(k), scale, gamma, w, sums);
+    });
+    const int count = vectors_to_reorthogonalise(k, norms);
+    if (count > 0) reorthogonalise(k, count, norms);
+    for (int c = 0; c < width_; ++c) accept_or_end(c, k + 1, norms[c]);
+    omega_.shift();
+  }
+
+  // Normalises v_K.
+  void finish(int K) {
+    engine_.sum(width_, [&](Rows rows, double* sums) {
+      engine_.vector_kernels.rescale(width_, rows, vector(K), scale_.data(), vector(K), sums);
+    });
+    std::fill(scale_.begin(), scale_.end(), 1.0);
+  }
+
+  // w = P v_k - beta_k v_{k-1} and gamma_k = <w, v_k>; w null: gamma_k alone.
+  void project(int k, T* w) {
+    const T* v_prev = k > 0 ? vector(k - 1) : nullptr;
+    const auto scale = split(scale_.data()), beta = split(row(beta_, k));
+    const auto Pv = engine_.product_with(vector(k));
+    const auto sums = engine_.sum(width_, [&](Rows rows, double* partial) {
+      engine_.product_kernels.lanczos_product(Pv, width_, rows, vector(k), scale, v_prev, beta, w, partial);
+    });
+    for (int c = 0; c < width_; ++c) row(gamma_, k)[c] = sums[c] * scale_[c];
+  }
+
+ private:
+  T* vector(int k) { return V_ + k * plane_; }
+  double* row(double* numbers, int k) { return numbers + k * width_; }
+
+  DoubleWord<T> split(const double* numbers) const { return DoubleWord<T>::of(numbers, width_); }
+
+  // The norms of the vectors whose squared norms the kernel sums.
+  template <class Kernel>
+  std::vector<double> norms_of(Kernel&& kernel) {
+    auto squares = engine_.sum(width_, kernel);
+    for (double& square : squares) square = std::sqrt(square);
+    return squares;
+  }
+
+  // The error expected in the residual after v_k, for each channel.
+  void set_noise(int k) {
+    // Only the part of the error orthogonal to v_0 .. v_{k+1} matters; it is zero once they span the whole space.
+    const double nodes = static_cast<double>(engine_.graph.rows);
+    const double outside = std::sqrt(std::max(nodes - k - 2, 0.0) / nodes);
+    for (int c = 0; c < width_; ++c) {
+      double largest = 0, noise = Tolerance<T>::noise_level;
+      for (int j = 1; j <= k; ++j) largest = std::max(largest, row(beta_, j)[c]);
+      for (int j = 1; j <= k; ++j)
+        if (const double beta = row(beta_, j)[c]; beta > 0)
+          noise *= std::max(1.0, Tolerance<T>::amplification_threshold / beta);
+      noise_[c] = std::min(noise, std::max(Tolerance<T>::noise_cap * largest, Tolerance<T>::noise_level)) * outside;
+    }
+  }
+
+  // Whether the basis of a channel ends at v_k, given the norm of its residual; see Tolerance.
+  bool ends(int c, int k, double norm) const {
+    if (norm <= Tolerance<T>::rounding_level || k + 1 >= engine_.graph.rows) return true;
+    return norm <= noise_[c] && stopping_error(c, k, norm) <= Tolerance<T>::max_stopping_error;
+  }
+
+  // A bound for |T_m(P) x - |x| V T_m(T) e_0| / |x| over all m <= K if v_k is the last vector. Each step of the
+  // Chebyshev recurrence on y_m = T_m(T) e_0 drops 2 beta v_{k+1} times the last entry of y_m (half of that in the
+  // first step). The term dropped in step m reaches step K multiplied by U_{K-1-m}(P), whose norm is at most K - m.
+  double stopping_error(int c, int k, double norm) const {
+    std::vector<double> y(k + 1, 0.0), before(k + 1, 0.0), next(k + 1);
+    y[0] = 1;
+    double bound = 0;
+    for (int m = 0; m < K_; ++m) {
+      const double factor = m > 0 ? 2 : 1;
+      bound += factor * norm * std::abs(y[k]) * (K_ - m);
+      for (int i = 0; i <= k; ++i) {
+        double product = gamma_[i * width_ + c] * y[i];
+        if (i > 0) product += beta_[i * width_ + c] * y[i - 1];
+        if (i < k) product += beta_[(i + 1) * width_ + c] * y[i + 1];
+        next[i] = factor * product - before[i];
+      }
+      before.swap(y);
+      y.swap(next);
+    }
+    return bound;
+  }
+
+  void accept_or_end(int c, int k, double norm) {
+    const bool alive = norm > 0 && !(k > 0 && ends(c, k - 1, norm));
+    row(beta_, k)[c] = alive ? norm : 0;
+    scale_[c] = alive ? 1 / norm : 0;
+    rank_[c] += alive;
+  }
+
+  // The number of vectors among v_0 .. v_k to reorthogonalise v_{k+1} against; 0 if that is not necessary.
+  int vectors_to_reorthogonalise(int k, const std::vector<double>& norms) {
+    bool any = false;
+    int count = 0;
+    for (int c = 0; c < width_; ++c) {
+      if (ends(c, k, norms[c])) continue;
+      row(beta_, k + 1)[c] = norms[c];
+      const auto estimate = omega_.advance(c, k, Tolerance<T>::max_omega, gamma_, beta_);
+      const double product = std::hypot(norms[c], row(gamma_, k)[c], k > 0 ? row(beta_, k)[c] : 0.0);  // |P v_k|
+      const bool cancelled = norms[c] < Tolerance<T>::cancellation * product;
+      any |= cancelled || estimate.largest > Tolerance<T>::max_omega;
+      count = std::max(count, cancelled ? k + 1 : estimate.vectors);
+    }
+    return any ? count : 0;
+  }
+
+  // Orthogonalises w against the first `count` vectors, and repeats while its norm drops substantially ("twice is
+  // enough", Kahan and Parlett). The same sweep reorthogonalises v_k, whose error would otherwise re-enter v_{k+2}
+  // through the recurrence.
+  void reorthogonalise(int k, int count, std::vector<double>& norms) {
+    const size_t numbers = static_cast<size_t>(count) * width_;
+    T* v = k > 0 ? vector(k) : nullptr;
+    for (bool shorter = true; shorter; v = nullptr) {
+      const auto inner = engine_.sum((v ? 2 : 1) * numbers, [&](Rows rows, double* sums) {
+        engine_.vector_kernels.basis_dots(width_, rows, vector(k + 1), v, V_, plane_, count, sums);
+      });
+      std::copy(inner.begin(), inner.end(), weights_.begin());
+      if (v && count > k) std::fill_n(weights_.begin() + numbers + k * width_, width_, T(0));  // <v_k, v_k>
+      const auto left = norms_of([&](Rows rows, double* sums) {
+        engine_.vector_kernels.project_out(width_, rows, vector(k + 1), vector(k + 1), v, V_, plane_, count,
+                                           weights_.data(), sums);
+      });
+      shorter = false;
+      for (int c = 0; c < width_; ++c) shorter |= left[c] < 0.7 * norms[c] && !ends(c, k, left[c]);
+      norms = left;
+    }
+    omega_.reset(k, count, Tolerance<T>::omega_after_projection);
+  }
+
+  Engine<T, I>& engine_;
+  const int width_;
+  const int64_t plane_;
+  T* const V_;
+  double *const gamma_, *const beta_;
+  int64_t* const rank_;
+  const int K_;
+  std::vector<double> noise_, scale_;
+  std::vector<T> weights_;
+  OmegaRecurrence omega_;
+};
+
+template <class T, class I>
+void basis_of_panel(const Csr<T, I>& graph, Isa isa, int threads, int d, int K, const T* x, const double* peaks, T* V,
+                    double* gamma, double* sqrt_beta, int64_t* rank, bool last_gamma) {
+  Engine<T, I> engine(graph, isa, threads, d);
+  assert(K >= 0 && d <= max_width<T>);
+  Lanczos<T, I> lanczos(engine, d, K, V, gamma, sqrt_beta, rank);
+  lanczos.start(x, peaks);
+  for (int k = 0; k < K; ++k) lanczos.step(k);
+  lanczos.finish(K);
+  if (last_gamma)
+    lanczos.project(K, nullptr);
+  else
+    std::fill_n(gamma + K * d, d, 0.0);
+}
+
+}  // namespace
+
+template <class T, class I>
+void optimal_basis(const Csr<T, I>& graph, Isa isa, int threads, int d, int K, const T* x, const double* peaks, T* V,
+                   double* gamma, double* sqrt_beta, int64_t* rank, bool last_gamma) {
+  for_each_panel<T>(graph.rows, d, threads, [&](const Panel& panel) {
+    const InputColumns<T> x_(x, graph.rows, d, panel);
+    const OutputColumns<double> gamma_(gamma, K + 1, d, panel), sqrt_beta_(sqrt_beta, K + 1, d, panel);
+    basis_of_panel<T, I>(graph, isa, panel.threads, panel.width, K, x_, peaks + panel.first,
+                         panel_data(V, K + 1, graph.rows, panel), gamma_, sqrt_beta_, rank + panel.first, last_gamma);
+  });
+}
+
+template <class T, class I>
+void combine(const Csr<T, I>& graph, Isa isa, int threads, int d, int K, const T* V, const T* alpha, T* z) {
+  for_each_panel<T>(graph.rows, d, threads, [&](const Panel& panel) {
+    const InputColumns<T> alpha_(alpha, K + 1, d, panel);
+    const OutputColumns<T> z_(z, graph.rows, d, panel);
+    Engine<T, I> engine(graph, isa, panel.threads, panel.width);
+    engine.run([&](Rows rows) {
+      engine.vector_kernels.combine(panel.width, rows, nullptr, nullptr, panel_data(V, K + 1, graph.rows, panel),
+                                    graph.rows * panel.width, K + 1, alpha_, z_);
+    });
+  });
+}
+
+template <class T, class I>
+void product(const Csr<T, I>& graph, Isa isa, int threads, int d, const T* x, T* y) {
+  Engine<T, I> engine(graph, isa, threads, d);
+  const auto Px = engine.product_with(x);
+  engine.run([&](Rows rows) { engine.product_kernels.product(Px, d, rows, y); });
+}
+
+template <class T, class I>
+void peak(const Csr<T, I>& graph, Isa isa, int threads, int d, const T* x, double* peaks) {
+  Engine<T, I> engine(graph, isa, threads, d);
+  const auto largest =
+      engine.largest(d, [&](Rows rows, double* partial) { engine.vector_kernels.peak(d, rows, x, partial); });
+  std::copy(largest.begin(), largest.end(), peaks);
+}
+
+#define POLYBASIS_INSTANTIATE(T, I)                                                                                \
+  template void product(const Csr<T, I>&, Isa, int, int, const T*, T*);                                            \
+  template void peak(const Csr<T, I>&, Isa, int, int, const T*, double*);                                          \
+  template void optimal_basis(const Csr<T, I>&, Isa, int, int, int, const T*, const double*, T*, double*, double*, \
+                              int64_t*, bool);                                                                     \
+  template void combine(const Csr<T, I>&, Isa, int, int, int, const T*, const T*, T*);
+POLYBASIS_INSTANTIATE(float, int32_t)
+POLYBASIS_INSTANTIATE(float, int64_t)
+POLYBASIS_INSTANTIATE(double, int32_t)
+POLYBASIS_INSTANTIATE(double, int64_t)
+
+}  // namespace polybasis

@@ -172,7 +172,7 @@ def test_adjacency_agrees_with_scipy(seed: int, weighted: bool, self_loops: pb.g
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("seed", range(25))
 def test_native_and_numpy_adjacency_agree(seed: int, weighted: bool, self_loops: pb.graph.SelfLoops) -> None:
-    module = native.compiled() or pytest.skip("polybasis was built without its native kernels")
+    module = native.module or pytest.skip("polybasis was built without its native kernels")
     pairs, weight, nodes = random_pairs(seed, weighted=weighted)
     for int32_nonzeros in (2**31 - 1, 10):
         expected = numpy_adjacency(pairs, weight, nodes, self_loops, int32_nonzeros)
@@ -183,7 +183,7 @@ def test_native_and_numpy_adjacency_agree(seed: int, weighted: bool, self_loops:
 
 @pytest.mark.parametrize("seed", range(10))
 def test_native_and_numpy_adjacency_reject_the_same_pair(seed: int) -> None:
-    module = native.compiled() or pytest.skip("polybasis was built without its native kernels")
+    module = native.module or pytest.skip("polybasis was built without its native kernels")
     rng = np.random.default_rng(seed)
     pairs, weight = rng.integers(0, 40, (2, 2000)), rng.integers(1, 5, 2000) / 2
     given: dict[tuple[int, int], list[float]] = {}
@@ -219,7 +219,7 @@ def test_pairs_can_have_any_layout_and_integer_type() -> None:
 
 
 def test_the_native_triangle_checks_its_arguments() -> None:
-    module = native.compiled() or pytest.skip("polybasis was built without its native kernels")
+    module = native.module or pytest.skip("polybasis was built without its native kernels")
     ends = np.array([0, 1, 2])
     for first, second, weight, nodes, self_loops in (
         (ends, ends, None, 2, "drop"),
@@ -238,7 +238,7 @@ def test_the_native_triangle_checks_its_arguments() -> None:
 
 @pytest.mark.parametrize(("weighted", "bytes_an_edge"), [(False, 40), (True, 60)])
 def test_building_a_graph_takes_little_memory(weighted: bool, bytes_an_edge: int) -> None:
-    if native.compiled() is None:
+    if native.module is None:
         pytest.skip("polybasis was built without its native kernels")
     edges = 1_000_000
     pairs = np.random.default_rng(0).integers(0, edges // 10, (2, edges))

@@ -48,7 +48,7 @@ def symmetric_adjacency(
     >>> symmetric_adjacency(np.array([[0, 1], [1, 2]]), None, 3, "drop").indices
     tensor([1, 0, 2, 1], dtype=torch.int32)
     """
-    module = native.compiled()
+    module = native.module
     if module is None or nodes > _INT32_MAX:
         return numpy_adjacency(pairs, weight, nodes, self_loops, int32_nonzeros)
     threads = min(torch.get_num_threads(), 1 + pairs.shape[1] // _MIN_PAIRS_PER_THREAD)

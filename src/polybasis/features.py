@@ -25,7 +25,7 @@ class _Pattern:
     def __init__(self, indptr: Any, indices: Any, shape: tuple[int, int]) -> None:
         self.indptr, self.indices = (torch.from_numpy(part.astype(np.int32)) for part in (indptr, indices))
         self.shape = shape
-        module = native.kernels()
+        module = native.module or native.kernels()  # warns if they are missing
         self._native = (
             None if module is None else module.Pattern(self.indptr, self.indices, shape[1], module.best_isa())
         )

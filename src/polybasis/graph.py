@@ -24,6 +24,13 @@ from polybasis.adjacency import Adjacency, FloatArray, IntArray, SelfLoops, symm
 
 _INT32_NONZEROS = 2**31 - 1
 
+_OPERATORS = {
+    (torch.float32, torch.int32): "OperatorF32I32",
+    (torch.float32, torch.int64): "OperatorF32I64",
+    (torch.float64, torch.int32): "OperatorF64I32",
+    (torch.float64, torch.int64): "OperatorF64I64",
+}
+
 
 class Graph:
     r"""An undirected graph, represented by its symmetrically normalised adjacency matrix.
@@ -166,7 +173,7 @@ class Graph:
         if device.type != "cpu":
             return None
         if dtype not in self._operators:
-            self._operators[dtype] = native.operator(self.indptr, self.indices, self.values(dtype))
+            self._operators[dtype] = native_operator(self.indptr, self.indices, self.values(dtype))
         return self._operators[dtype]
 
     def product(self, x: Tensor) -> Tensor:
@@ -326,3 +333,18 @@ def _checked_weight(edge_weight: Tensor | ArrayLike, edges: int) -> FloatArray:
                 f"edge_weight[{place}] is {weight[place]:g}, which is {what}; expected finite, non-negative numbers"
             )
     return weight
+
+
+def native_operator(indptr: Tensor, indices: Tensor, values: Tensor, isa: str | None = None) -> Any | None:
+    """The native operator of a matrix in compressed rows, or None without kernels for its data type and device.
+
+    Args:
+        indptr, indices: int32 or int64, both of the same type, on the CPU.
+        values: float32 or float64.
+        isa: instruction set, ``plain``, ``avx2`` or ``avx512``; by default the best of this processor.
+    """
+    name = _OPERATORS.get((values.dtype, indices.dtype))
+    if name is None or values.device.type != "cpu":
+        return None
+    found = native.module or native.kernels()  # warns if they are missing
+    return None if found is None else getattr(found, name)(indptr, indices, values, isa or found.best_isa())

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import polybasis as pb
 from polybasis import native
+from polybasis.graph import native_operator
 from polybasis.krylov.native_kernels import NativeKernels
 from polybasis.krylov.reference_kernels import ReferenceKernels
 from polybasis.recurrence import Recurrence
@@ -63,7 +64,7 @@ def graph(request: pytest.FixtureRequest) -> pb.Graph:
 
 
 def both(graph: pb.Graph, dtype: torch.dtype, isa: str) -> tuple[NativeKernels, ReferenceKernels]:
-    operator = native.operator(graph.indptr, graph.indices, graph.values(dtype), isa)
+    operator = native_operator(graph.indptr, graph.indices, graph.values(dtype), isa)
     return NativeKernels(operator), ReferenceKernels(graph.matrix(dtype))
 
 
@@ -134,7 +135,7 @@ def test_recurrence_and_its_gradient(graph: pb.Graph, width: int, dtype: torch.d
 
 def test_last_gamma_is_zero_unless_requested(dtype: torch.dtype) -> None:
     graph, K = random_graph(50, 200), 3
-    operator = native.operator(graph.indptr, graph.indices, graph.values(dtype))
+    operator = native_operator(graph.indptr, graph.indices, graph.values(dtype))
     assert operator is not None
     fast = NativeKernels(operator)
     x = torch.randn(50, 3 * operator.panel_width(), dtype=dtype)
@@ -159,7 +160,7 @@ def test_random_sizes(
     graph = with_copies(random_graph(nodes, edges, seed), copies)
     nodes = graph.num_nodes
     index = torch.int64 if wide else torch.int32
-    operator = native.operator(graph.indptr.to(index), graph.indices.to(index), graph.values(dtype))
+    operator = native_operator(graph.indptr.to(index), graph.indices.to(index), graph.values(dtype))
     fast, reference = NativeKernels(operator), ReferenceKernels(graph.matrix(dtype))
     x = torch.randn(nodes, width, dtype=dtype)
     close(fast.peak(x), reference.peak(x), torch.float64)
@@ -199,7 +200,7 @@ def test_rows_are_compressed_where_that_saves_work(dtype: torch.dtype, threads: 
         (with_weights(alike), False),
     )
     for graph, compressed in expected:
-        operator = native.operator(graph.indptr, graph.indices, graph.values(dtype))
+        operator = native_operator(graph.indptr, graph.indices, graph.values(dtype))
         assert operator.is_compressed() == compressed
         assert (operator.num_row_deltas() > 0) == (graph is alike)
         x = torch.randn(graph.num_nodes, 71, dtype=dtype)
@@ -222,7 +223,7 @@ def around_a_hub(leaves: int) -> pb.Graph:
 @pytest.mark.parametrize("leaves", [10, 20_000])
 def test_row_deltas_do_not_cost_accuracy(leaves: int, dtype: torch.dtype) -> None:
     graph = around_a_hub(leaves)
-    operator = native.operator(graph.indptr, graph.indices, graph.values(dtype))
+    operator = native_operator(graph.indptr, graph.indices, graph.values(dtype))
     assert operator.num_row_deltas() > 100
     x = torch.rand(graph.num_nodes, 3, generator=torch.Generator().manual_seed(8)).to(dtype)
     y = torch.empty_like(x)
@@ -235,7 +236,7 @@ def test_an_operator_accepts_values_that_are_not_finite() -> None:
     graph = alike_graph(300, 5)
     values = graph.values(torch.float32)
     values[:2] = torch.nan
-    operator = native.operator(graph.indptr, graph.indices, values)
+    operator = native_operator(graph.indptr, graph.indices, values)
     x = torch.ones(300, 2)
     y = torch.empty_like(x)
     operator.product(x, y, 1)
@@ -247,7 +248,7 @@ def test_an_operator_accepts_values_that_are_not_finite() -> None:
 def test_rows_of_an_asymmetric_matrix_are_not_compressed(row: list[float]) -> None:
     matrix = torch.tensor(row).repeat(64, 1).to_sparse_csr()
     indptr, indices = matrix.crow_indices().int(), matrix.col_indices().int()
-    operator = native.operator(indptr, indices, matrix.values())
+    operator = native_operator(indptr, indices, matrix.values())
     assert not operator.is_compressed()
     x, y = torch.randn(64, 3), torch.empty(64, 3)
     operator.product(x, y, 1)

@@ -12,17 +12,17 @@ import pytest
 import torch
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
+from polybasis.data.splits import make_split
+from polybasis.train.graph_training import GraphTask, fit
+from polybasis.train.metrics import score
+from polybasis.train.runs import Run, read_results, run_splits, summary
 
 import polybasis as pb
-from polybasis.data.splits import make_split
 from polybasis.files import append_line
 from polybasis.nn.models import Model, OptBasisGNN
 from polybasis.train.checkpoint import read_checkpoint, write_checkpoint
 from polybasis.train.config import Config, StopOn, default_config, stored_config
 from polybasis.train.fitting import Progress
-from polybasis.train.graph_training import GraphTask, fit
-from polybasis.train.metrics import score
-from polybasis.train.runs import Run, read_results, run_splits, summary
 from polybasis.train.tune import Search, tune
 
 DATA = pb.data.csbm(nodes=150, features=40, seed=2)

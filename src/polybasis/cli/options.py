@@ -13,7 +13,7 @@ from polybasis.data.catalogue import CATALOGUE
 from polybasis.nn.models.names import MODEL_CLASSES
 
 if TYPE_CHECKING:
-    from polybasis.train.source import Source
+    from polybasis.train.job import Source
 
 
 def _dataset_names(incomplete: str) -> list[str]:
@@ -68,8 +68,10 @@ def parse_size(text: str) -> int:
     return int(float(found[1]) * UNITS[found[2]])
 
 
-def parse_settings(settings: list[str]) -> dict[str, Any]:
-    """Values of a configuration from ``name=value`` texts; ``lr.coefficients=0.1`` sets one role.
+def parse_settings(settings: list[str], **flags: Any) -> dict[str, Any]:
+    """Values of a configuration from ``name=value`` texts and from flags of their own, unless these are None.
+
+    ``lr.coefficients=0.1`` sets one role.
 
     >>> parse_settings(["K=10", "early_stopping=loss", "lr.linear=0.01", "lr.recurrence=0.1"])
     {'K': 10, 'early_stopping': 'loss', 'lr': {'linear': 0.01, 'recurrence': 0.1}}
@@ -88,7 +90,7 @@ def parse_settings(settings: list[str]) -> dict[str, Any]:
             values.setdefault(table, {})[role] = parsed
         else:
             values[name] = parsed
-    return values
+    return values | {name: value for name, value in flags.items() if value is not None}
 
 
 def chosen_source(
@@ -99,7 +101,7 @@ def chosen_source(
     Raises:
         ValueError: for none, for two, and for a flag that does not apply; names the flag.
     """
-    from polybasis.train.source import Source
+    from polybasis.train.job import Source
 
     if source is None and edges is None:
         raise ValueError("no data; pass a SOURCE (data set, graph folder or store) or --edges FILE")

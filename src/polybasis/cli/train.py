@@ -25,7 +25,7 @@ from polybasis.cli.options import (
 
 if TYPE_CHECKING:
     from polybasis.train.config import Config
-    from polybasis.train.source import Source
+    from polybasis.train.job import Source
 
 
 def train(
@@ -75,16 +75,15 @@ def train(
         raise ValueError("--out saves one model; it does not apply to --splits above 1")
     if edges is not None and labels is None:
         raise ValueError("--edges needs --labels FILE to train on")
+    values = parse_settings(settings or [], lr=lr, epochs=epochs, batch_size=batch_size)
     chosen = chosen_source(source, edges, features, labels, data_root)
     on_store = chosen.kind == "store"
-    if not on_store:
-        refuse("--batch-size", batch_size, "a graph in memory, which is trained on as a whole")
+    if batch_size is not None and not on_store:
+        raise ValueError("--batch-size does not apply to a graph in memory, which is trained on as a whole")
     if "TORCHELASTIC_RUN_ID" in os.environ:
         refuse("--jobs", jobs if jobs > 1 else None, "torchrun, whose processes train one model together")
         if not on_store:
             raise ValueError("several processes train on stores only; start polybasis without torchrun")
-    values = {**parse_settings(settings or []), "lr": lr, "epochs": epochs, "batch_size": batch_size}
-    values = {name: value for name, value in values.items() if value is not None}
     configuration = _configuration(model, config, chosen, on_store, values)
     if on_store:
         configuration = adapt_config(configuration, chosen)

@@ -10,9 +10,8 @@ from polybasis.data.catalogue import CATALOGUE, unknown_dataset
 from polybasis.experiments.comparison import compared, sections
 from polybasis.files import write_atomically
 from polybasis.train.config import Config, Preset, load_preset
-from polybasis.train.job import Job, OnResult, run_jobs
+from polybasis.train.job import Job, OnResult, Source, run_jobs
 from polybasis.train.results import Result, read_results
-from polybasis.train.source import Source
 
 MODELS = (
     "mlp",

@@ -16,9 +16,8 @@ from polybasis.store.graph_folder import GraphFolder
 from polybasis.store.named import graph_folder_of
 from polybasis.store.precompute import precompute
 from polybasis.train.config import Config, load_preset
-from polybasis.train.job import Job, OnResult, adapt_config, run_jobs
+from polybasis.train.job import Job, OnResult, Source, adapt_config, run_jobs
 from polybasis.train.results import Result, read_results, summarize
-from polybasis.train.source import Source
 
 SIZES, ON_GRAPH, ON_STORE = "sizes.jsonl", "on-graph.jsonl", "on-store.jsonl"
 DATASETS = ("cornell5", "pubmed", "tolokers")

@@ -25,7 +25,7 @@ class NativeKernels:
     other. Basis buffers are pooled. The number of threads is that of torch.
 
     Args:
-        operator: See :func:`polybasis.native.operator`.
+        operator: See :func:`polybasis.graph.native_operator`.
         results: A pool for results, for callers that copy them at once; otherwise every result is a new tensor.
     """
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from polybasis import native
+from polybasis.graph import native_operator
 from polybasis.krylov.basis import OptimalBasis
 from polybasis.krylov.native_kernels import BufferPool, NativeKernels
 from polybasis.recurrence import Recurrence
@@ -47,7 +47,7 @@ class Reordering:
         indptr, indices = torch.empty_like(self._indptr), torch.empty_like(self._indices)
         values = torch.empty(len(indices), dtype=self._dtype)
         self._operator.permute(order, indptr, indices, values)
-        return ReorderedKernels(native.operator(indptr, indices, values), order)
+        return ReorderedKernels(native_operator(indptr, indices, values), order)
 
     @functools.cached_property
     def _order(self) -> tuple[float, Tensor]:

@@ -99,7 +99,8 @@ class FilterLayer(torch.nn.Module, ABC):
         Raises:
             ValueError: If the signal is not finite, a shape is wrong, or ``edge_weight`` is given with a Graph.
         """
-        return self.filter(x, self._graph(edge_index, edge_weight, x.shape[0]))
+        graph = edge_index if isinstance(edge_index, Graph) and edge_weight is None else None
+        return self.filter(x, graph or self._graph(edge_index, edge_weight, x.shape[0]))
 
     def _graph(self, edge_index: Tensor | Graph, edge_weight: Tensor | None, num_nodes: int) -> Graph:
         if isinstance(edge_index, Graph):

@@ -35,7 +35,7 @@ def dropout(x: F, p: float, training: bool, offset: int = 0) -> F:
         return cast(F, x.with_values(dropout(x.values, p, training)))
     dense = cast(Tensor, x)
     supported = dense.device.type == "cpu" and dense.dtype in (torch.float32, torch.float64) and p < 1
-    if not supported or native.kernels() is None:
+    if not supported or (native.module or native.kernels()) is None:
         return cast(F, torch.nn.functional.dropout(dense, p))
     seed = int(torch.randint(2**62, (1,)))
     return cast(F, _Dropout.apply(dense, p, seed, offset))  # type: ignore[no-untyped-call]
@@ -70,9 +70,9 @@ class _Dropout(torch.autograd.Function):
 
 def _dropped(x: Tensor, p: float, seed: int, offset: int) -> Tensor:
     x = x.detach().contiguous()
-    y, kernels = torch.empty_like(x), native.kernels()
-    assert kernels is not None
-    kernels.dropout(x, p, seed, offset, y, torch.get_num_threads())
+    y = torch.empty_like(x)
+    assert native.module is not None
+    native.module.dropout(x, p, seed, offset, y, torch.get_num_threads())
     return y
 
 

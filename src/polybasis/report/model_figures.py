@@ -9,7 +9,7 @@ from polybasis.features import as_dense, transform_features
 from polybasis.nn.interpret import filters_of, filters_on_basis, spectral_density
 from polybasis.nn.models.precomputed import PrecomputedGNN, basis_of
 from polybasis.report import figures
-from polybasis.train.source import Data
+from polybasis.train.job import Data
 from polybasis.train.trained_model import TrainedModel
 
 

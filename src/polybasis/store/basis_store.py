@@ -43,6 +43,9 @@ class BasisStore(LabelledNodes):
         rows: the nodes of the data set whose rows are stored, ascending.
         gamma, sqrt_beta: (K+1, channels), float64. The last gamma is 0: no filter of degree K depends on it.
         rank: (channels,).
+        K: the degree.
+        feature_transform: the transform that was applied to the features.
+        dataset_identity: names the data set that the store was made of.
         header: contents of ``store.json``.
     """
 
@@ -52,52 +55,28 @@ class BasisStore(LabelledNodes):
     gamma: Tensor
     sqrt_beta: Tensor
     rank: Tensor
+    K: int
+    num_features: int
+    name: str
+    metric: Metric
+    protocol: str
+    classes: tuple[Any, ...]
+    nodes: NDArray[np.str_] | None
+    structure_only: bool
+    feature_transform: FeatureTransform | None
+    dataset_identity: str
     header: dict[str, Any]
-
-    @property
-    def name(self) -> str:  # type: ignore[override]
-        """Name of the data set."""
-        return str(self.header["name"])
-
-    @property
-    def metric(self) -> Metric:  # type: ignore[override]
-        """Metric of the data set."""
-        metric: Metric = self.header["metric"]
-        return metric
-
-    @property
-    def protocol(self) -> str:  # type: ignore[override]
-        """Split protocol of the data set."""
-        return str(self.header.get("protocol") or ("fixed" if self.header["splits"] else "stratified"))
-
-    @property
-    def feature_transform(self) -> FeatureTransform | None:
-        """The transform that was applied to the features."""
-        transform: FeatureTransform | None = self.header.get("feature_transform")
-        return transform
 
     @cached_property
     def y(self) -> Tensor:  # type: ignore[override]
         """Class of each row as an index into ``classes``; -1 if unknown."""
-        if not self.header["y"]:
-            return torch.full((len(self),), -1)
-        return torch.from_numpy(np.array(open_array(self.path / "y.npy", (len(self),)))).long()
-
-    @cached_property
-    def classes(self) -> tuple[Any, ...]:  # type: ignore[override]
-        """The classes, in the order of a model's outputs."""
-        return tuple(self.header.get("classes") or range(int(self.y.max()) + 1 if len(self) else 0))
-
-    @cached_property
-    def nodes(self) -> NDArray[np.str_] | None:  # type: ignore[override]
-        """Names of the rows' nodes; None if nodes are named by their numbers."""
-        return open_array(self.path / "nodes.npy", (len(self),)) if self.header.get("named") else None
+        return _classes_of(self.path, self.header)
 
     @cached_property
     def fixed_splits(self) -> list[Masks]:  # type: ignore[override]
         """Masks over the rows that come with the data set."""
         count = self.header["splits"]
-        return masks_of(open_array(self.path / "splits.npy", (count, len(self))) if count else None)
+        return masks_of(open_array(self.path / "splits.npy", (count, len(self.rows))) if count else None)
 
     @property
     def fingerprint(self) -> str:
@@ -105,29 +84,9 @@ class BasisStore(LabelledNodes):
         return f"{self.dataset_identity} {(self.K, self.header['rows'], self.header['dtype'], self.feature_transform)}"
 
     @property
-    def dataset_identity(self) -> str:
-        """Names the data set that the store was made of."""
-        return str(self.header.get("identity") or self.name)
-
-    @property
-    def K(self) -> int:
-        """The degree."""
-        return len(self.gamma) - 1
-
-    @property
     def channels(self) -> int:
         """Number of channels, one for each feature."""
-        return self.gamma.shape[1]
-
-    @property
-    def num_features(self) -> int:  # type: ignore[override]
-        """Number of features."""
-        return self.channels
-
-    @property
-    def structure_only(self) -> bool:  # type: ignore[override]
-        """Whether the features are the identity because the data has none."""
-        return bool(self.header.get("structure_only"))
+        return self.num_features
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -198,18 +157,36 @@ def open_store(path: str | Path, *, verify: bool = False) -> BasisStore:
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{place} is damaged ({error}); remove it and run precompute again") from error
     rows = header["rows"]
+    classes = header.get("classes") or range(int(_classes_of(folder, header).max()) + 1 if rows else 0)
     store = BasisStore(
-        folder,
-        open_array(folder / "vectors.npy", (rows, degrees, channels)),
-        open_array(folder / "rows.npy", (rows,)),
-        torch.from_numpy(gamma).double(),
-        torch.from_numpy(sqrt_beta).double(),
-        torch.from_numpy(rank),
-        header,
+        path=folder,
+        vectors=open_array(folder / "vectors.npy", (rows, degrees, channels)),
+        rows=open_array(folder / "rows.npy", (rows,)),
+        gamma=torch.from_numpy(gamma).double(),
+        sqrt_beta=torch.from_numpy(sqrt_beta).double(),
+        rank=torch.from_numpy(rank),
+        K=header["K"],
+        num_features=channels,
+        name=header["name"],
+        metric=header["metric"],
+        protocol=header.get("protocol") or ("fixed" if header["splits"] else "stratified"),
+        classes=tuple(classes),
+        nodes=open_array(folder / "nodes.npy", (rows,)) if header.get("named") else None,
+        structure_only=bool(header.get("structure_only")),
+        feature_transform=header.get("feature_transform"),
+        dataset_identity=header.get("identity") or header["name"],
+        header=header,
     )
     if verify:
         store.verify()
     return store
+
+
+def _classes_of(folder: Path, header: dict[str, Any]) -> Tensor:
+    rows = (header["rows"],)
+    if not header["y"]:
+        return torch.full(rows, -1)
+    return torch.from_numpy(np.array(open_array(folder / "y.npy", rows))).long()
 
 
 def checked_rows(header: dict[str, Any]) -> int:

@@ -8,8 +8,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "backtracking_adam": ["BacktrackingAdam"],
         "config": ["Config", "load_preset"],
         "fitting": ["Fit", "fit"],
-        "job": ["Job", "run_job", "run_jobs"],
-        "source": ["Source"],
+        "job": ["Job", "Source", "run_job", "run_jobs"],
         "trained_model": ["TrainedModel"],
     },
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,15 +15,15 @@ ALIGNMENT = 256  # the first row of a share is a multiple of it, as dropout requ
 
 @dataclass(frozen=True)
 class ProcessGroup:
-    """The processes that train together; a single one unless torchrun started more.
+    """The processes that torchrun started to train together.
 
     Attributes:
         rank: index of this process.
         size: number of processes.
     """
 
-    rank: int = 0
-    size: int = 1
+    rank: int
+    size: int
 
     def share(self, count: int) -> slice:
         """This process's share of so many rows."""
@@ -34,14 +33,12 @@ class ProcessGroup:
 
     def all_reduce(self, tensors: Iterable[Tensor]) -> None:
         """Replaces each tensor by its sum over all processes."""
-        if self.size > 1:
-            for tensor in tensors:
-                dist.all_reduce(tensor)
+        for tensor in tensors:
+            dist.all_reduce(tensor)
 
     def broadcast(self, tensor: Tensor) -> Tensor:
         """The first process's value of this tensor."""
-        if self.size > 1:
-            dist.broadcast(tensor, 0)
+        dist.broadcast(tensor, 0)
         return tensor
 
     def require_equal(self, number: int, what: str) -> None:
@@ -50,8 +47,6 @@ class ProcessGroup:
         Raises:
             ValueError: names ``what`` differs.
         """
-        if self.size == 1:
-            return
         first = int(self.broadcast(torch.tensor(number)))
         differ = torch.tensor(int(first != number))
         self.all_reduce([differ])
@@ -69,10 +64,3 @@ def process_group() -> Iterator[ProcessGroup]:
     dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
     yield ProcessGroup(dist.get_rank(), dist.get_world_size())
     dist.destroy_process_group()
-
-
-def local_device() -> torch.device:
-    """The GPU of this process if there are GPUs, else the CPU."""
-    if not torch.cuda.is_available():
-        return torch.device("cpu")
-    return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from polybasis.train.source import Source
+from polybasis.train.job import Source
 from polybasis.train.trained_model import TrainedModel
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import isnan, nan
 from pathlib import Path
-from typing import Protocol, cast
+from typing import NamedTuple, Protocol, cast
 
 import torch
 from torch import Tensor
@@ -16,7 +16,9 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from polybasis.data.dataset import LabelledNodes, NodeDataset, Split
 from polybasis.features import transform_features
-from polybasis.nn.models.model import Inputs, Model, Precomputed
+from polybasis.nn.models.label_reuse import LabelReuse
+from polybasis.nn.models.model import Inputs, Model
+from polybasis.nn.models.precomputed import PrecomputedGNN
 from polybasis.train.checkpoint import read_checkpoint, write_checkpoint
 from polybasis.train.config import Config
 
@@ -37,6 +39,18 @@ class Progress:
 
 
 OnEpoch = Callable[[Progress], None]
+
+
+class Evaluation(NamedTuple):
+    """Class scores.
+
+    Attributes:
+        logits: of the nodes that were asked for, (nodes, classes).
+        everything: of all nodes, (N, classes), if they were computed on the way.
+    """
+
+    logits: Tensor
+    everything: Tensor | None = None
 
 
 class Task(Protocol):
@@ -64,8 +78,8 @@ class Task(Protocol):
     def epoch(self, model: Model, optimizer: torch.optim.Optimizer) -> float:
         """Trains on every training node once; returns the mean loss."""
 
-    def logits(self, model: Model, nodes: Tensor) -> Tensor:
-        """Class scores of some nodes in evaluation mode."""
+    def evaluate(self, model: Model, nodes: Tensor) -> Evaluation:
+        """Computes class scores in evaluation mode."""
 
     def agree(self, epoch: int) -> None:
         """Checks that all processes start at the same epoch."""
@@ -81,6 +95,7 @@ class Fit:
         val_score: its score on the validation nodes.
         epochs: number of epochs, summed over an ensemble.
         seconds: training time without pauses.
+        logits: class scores of all nodes, (N, classes), if they were computed on the way.
     """
 
     model: Model
@@ -88,10 +103,15 @@ class Fit:
     val_score: float
     epochs: int
     seconds: float
+    logits: Tensor | None = None
 
     def score(self, nodes: Tensor) -> float | None:
         """The score on some nodes; None if there are none."""
-        return self.task.data.score(self.task.logits(self.model, nodes), nodes) if len(nodes) else None
+        if len(nodes) == 0:
+            return None
+        known = self.logits is not None
+        logits = self.logits[nodes] if known else self.task.evaluate(self.model, nodes).logits  # type: ignore[index]
+        return self.task.data.score(logits, nodes)
 
 
 class FullBatch:
@@ -109,12 +129,12 @@ class FullBatch:
 
     def make_model(self, config: Config) -> Model:
         model = config.make_model(self.data.x.shape[1], len(self.data.classes), len(self.data.y))
-        if config.label_reuse is not None:
-            model.set_labels(self.split.train, self.data.y)  # type: ignore[operator]
+        if isinstance(model, LabelReuse):
+            model.set_labels(self.split.train, self.data.y)
         self._x = model.precompute(self._x, self.data.graph)
-        if isinstance(self._x, Precomputed) and config.model.precomputed:
-            _, gamma, sqrt_beta, _ = self._x.values
-            model.start_at(gamma, sqrt_beta)  # type: ignore[operator]
+        if isinstance(model, PrecomputedGNN):
+            _, gamma, sqrt_beta, _ = model.precompute(self._x, self.data.graph).values
+            model.start_at(gamma, sqrt_beta)
         return model
 
     def epoch(self, model: Model, optimizer: torch.optim.Optimizer) -> float:
@@ -124,20 +144,22 @@ class FullBatch:
         nodes, y = self.split.train, self.data.y
         if following is not None and following[0] is model:
             loss = cross_entropy(following[1][nodes], y[nodes])
-        else:
+        elif isinstance(model, LabelReuse):
             loss = model.training_loss(self._x, self.data.graph, nodes, y)
+        else:
+            loss = cross_entropy(model(self._x, self.data.graph)[nodes], y[nodes])
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         return float(loss.detach())
 
-    def logits(self, model: Model, nodes: Tensor) -> Tensor:
+    def evaluate(self, model: Model, nodes: Tensor) -> Evaluation:
         model.eval()
         deterministic = model.deterministic
         with torch.set_grad_enabled(deterministic):
             logits: Tensor = model(self._x, self.data.graph)
         if deterministic:  # training mode would compute the same
             self._next = model, logits
-        return logits.detach()[nodes]
+        return Evaluation(logits.detach()[nodes], logits.detach())
 
     def agree(self, epoch: int) -> None:
         pass
@@ -205,8 +227,10 @@ def fit_task(
         raise
     _remove(task, files)
     model = Ensemble(part.model for part in fits).eval()
-    val_score = task.data.score(task.logits(model, task.split.val), task.split.val)
-    return Fit(model, task, val_score, sum(part.epochs for part in fits), sum(part.seconds for part in fits))
+    logits, everything = task.evaluate(model, task.split.val)
+    val_score = task.data.score(logits, task.split.val)
+    epochs, seconds = sum(part.epochs for part in fits), sum(part.seconds for part in fits)
+    return Fit(model, task, val_score, epochs, seconds, everything)
 
 
 def _fit_single(
@@ -222,6 +246,7 @@ def _fit_single(
         average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(config.optimizer.ema_decay))  # type: ignore[no-untyped-call]
         models["average"], validated = average, cast(Model, average.module)
     best: dict[str, Tensor] = {}
+    best_logits: Tensor | None = None
     best_rank, best_score, best_epoch, first, before = -float("inf"), 0.0, -1, 0, 0.0
     if checkpoint is not None and checkpoint.exists():
         best, state = read_checkpoint(checkpoint, models, optimizer)
@@ -248,12 +273,13 @@ def _fit_single(
         train_loss = task.epoch(model, optimizer)
         if average is not None:
             average.update_parameters(model)
-        logits = task.logits(validated, val)
+        logits, everything = task.evaluate(validated, val)
         val_score, val_loss = task.data.score(logits, val), float(cross_entropy(logits, task.data.y[val]))
         rank = {"score": val_score, "loss": -val_loss, "none": nan if isnan(val_loss) else epoch}[criterion]
         if rank >= best_rank:  # ties go to the later epoch; NaN never wins
             best_rank, best_score, best_epoch = rank, val_score, epoch
             best = {name: value.detach().clone() for name, value in validated.state_dict().items()}
+            best_logits = everything
         if on_epoch is not None:
             on_epoch(Progress(epoch, epochs, train_loss, val_score, best_score, best_epoch))
         if checkpoint is not None and task.writes and time.monotonic() - written > CHECKPOINT_SECONDS:
@@ -268,7 +294,7 @@ def _fit_single(
         write(checkpoint)
     model.load_state_dict(best)
     model.eval()
-    return Fit(model, task, best_score, epoch + 1, before + time.monotonic() - start)
+    return Fit(model, task, best_score, epoch + 1, before + time.monotonic() - start, best_logits)
 
 
 def _remove(task: Task, files: list[Path | None]) -> None:

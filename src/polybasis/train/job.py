@@ -1,29 +1,106 @@
-"""Jobs: (data, split, configuration, seed) -> checkpoint -> result line -> saved model, on a graph or on a store."""
+"""Jobs: (source, split, configuration, seed) -> checkpoint -> result line -> saved model, on a graph or on a store."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import multiprocessing
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache, partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
+from polybasis.data.catalogue import CATALOGUE, load, unknown_dataset
+from polybasis.data.dataset import NodeDataset
 from polybasis.files import append_line, read_lines
-from polybasis.store.basis_store import BasisStore
+from polybasis.store.basis_store import BasisStore, open_store
+from polybasis.store.graph_folder import GraphFolder
 from polybasis.train.config import Config
 from polybasis.train.distributed import ProcessGroup
 from polybasis.train.fitting import OnEpoch, fit, fit_task
 from polybasis.train.results import Result
-from polybasis.train.source import Source
 
 OnResult = Callable[[Result], None]
+Data = NodeDataset | BasisStore
+
+
+@dataclass(frozen=True)
+class Source:
+    """Data that a job trains on, opened when it is needed and once a process.
+
+    Make one with :meth:`named`, :meth:`folder` or :meth:`tables`.
+
+    Attributes:
+        kind: what it is.
+        name: name of the data set.
+        protocol: its split protocol.
+        identity: names the contents; two sources with the same identity have the same contents.
+        open: returns the data: a data set in memory, or a store.
+    """
+
+    kind: Literal["data set", "graph folder", "store", "tables"]
+    name: str
+    protocol: str
+    identity: str
+    open: Callable[[], Data] = field(compare=False)
+
+    @classmethod
+    def named(cls, name: str, root: str | None = None) -> Source:
+        """A data set of the catalogue, which is not loaded yet.
+
+        Args:
+            name: its name.
+            root: the folder of all data sets; see :func:`polybasis.data.data_root`.
+
+        Raises:
+            ValueError: for an unknown name.
+        """
+        if name not in CATALOGUE:
+            raise unknown_dataset(name)
+        return cls("data set", name, CATALOGUE[name].protocol, name, partial(_load, name, root))
+
+    @classmethod
+    def folder(cls, path: Path) -> Source:
+        """A graph folder or a store.
+
+        Raises:
+            FileNotFoundError, ValueError: if it is neither, or damaged.
+        """
+        if (path / "store.json").exists():
+            store = _open_store(path)
+            return cls("store", store.name, store.protocol, store.fingerprint, partial(_open_store, path))
+        graph = GraphFolder.open(path)
+        return cls("graph folder", graph.name, graph.protocol, graph.identity, partial(_load_folder, path))
+
+    @classmethod
+    def tables(cls, edges: Path, features: Path | None = None, labels: Path | None = None) -> Source:
+        """The user's own files, which are read at once; see :func:`polybasis.data.read_tables`.
+
+        Raises:
+            FileNotFoundError, ValueError: if a file cannot be used; names file and line.
+        """
+        data = _read_tables(edges, features, labels)
+        read = partial(_read_tables, edges, features, labels)
+        return cls("tables", data.name, data.protocol, data.fingerprint, read)
+
+
+_load = lru_cache(maxsize=2)(load)
+_open_store = lru_cache(maxsize=2)(open_store)
+
+
+@lru_cache(maxsize=2)
+def _load_folder(path: Path) -> NodeDataset:
+    return GraphFolder.open(path).load()
+
+
+@lru_cache(maxsize=1)
+def _read_tables(edges: Path, features: Path | None, labels: Path | None) -> NodeDataset:
+    from polybasis.data.tables import read_tables
+
+    return read_tables(edges, features, labels)
 
 
 @dataclass(frozen=True)
@@ -169,10 +246,13 @@ def run_jobs(
     missing = [job for key, job in wanted.items() if key not in done or not _saved(out, key)]
     checkpoints = results.parent / f".{results.stem}.checkpoints"
     failed: list[tuple[Job, OverflowError]] = []
-    if processes > 1 and len(missing) > 1:
-        finished = _run_parallel(missing, processes, checkpoints, failed)
-    elif cluster is not None:
-        finished = _run_on_cluster(missing, cluster, checkpoints, failed)
+    if cluster is not None or (processes > 1 and len(missing) > 1):
+        from polybasis.train.parallel import run_in_processes, run_on_cluster
+
+        if cluster is not None:
+            finished = run_on_cluster(missing, cluster, checkpoints, failed)
+        else:
+            finished = run_in_processes(missing, processes, checkpoints, failed)
     else:
         finished = _run_in_turn(missing, failed, checkpoints=checkpoints, out=out, on_epoch=on_epoch, group=group)
     for result in finished:
@@ -208,40 +288,3 @@ def _run_in_turn(jobs: list[Job], failed: list[tuple[Job, OverflowError]], **opt
             yield run_job(job, **options)
         except OverflowError as error:
             failed.append((job, error))
-
-
-def _run_on_cluster(
-    jobs: list[Job], cluster: str, checkpoints: Path, failed: list[tuple[Job, OverflowError]]
-) -> Iterator[Result]:
-    from polybasis.cluster import map_on_ray
-
-    for number, result in map_on_ray(_run_with, [(job, checkpoints.absolute()) for job in jobs], address=cluster):
-        try:
-            yield result()
-        except OverflowError as error:
-            failed.append((jobs[number], error))
-
-
-def _run_parallel(
-    jobs: list[Job], processes: int, checkpoints: Path, failed: list[tuple[Job, OverflowError]]
-) -> Iterator[Result]:
-    threads = max(1, torch.get_num_threads() // processes)
-    # Workers start clean: forking a process that has used threads may deadlock.
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(
-        processes, mp_context=context, initializer=torch.set_num_threads, initargs=(threads,)
-    ) as pool:
-        futures = {pool.submit(_run_with, job, checkpoints): job for job in jobs}
-        try:
-            for future in as_completed(futures):
-                try:
-                    yield future.result()
-                except OverflowError as error:
-                    failed.append((futures[future], error))
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-
-
-def _run_with(job: Job, checkpoints: Path) -> Result:
-    return run_job(job, checkpoints=checkpoints)

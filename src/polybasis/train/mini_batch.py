@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
@@ -11,19 +17,51 @@ from polybasis.data.dataset import Split
 from polybasis.nn.models.model import Model, Precomputed
 from polybasis.nn.models.precomputed import PrecomputedGNN
 from polybasis.store.basis_store import BasisStore
-from polybasis.store.batches import Batches
 from polybasis.train.config import BATCH_SIZE, Config
-from polybasis.train.distributed import ProcessGroup, local_device
+from polybasis.train.distributed import ProcessGroup
+from polybasis.train.fitting import Evaluation
+
+
+class Batches:
+    """Reads the next batch while the current one is processed; two batches are in memory.
+
+    Attributes:
+        waited: seconds spent waiting for a batch.
+    """
+
+    def __init__(self, store: BasisStore) -> None:
+        self.store = store
+        self.waited = 0.0
+        self._buffers = [np.empty((0, *store.vectors.shape[1:]), store.vectors.dtype) for _ in range(2)]
+
+    def over(self, batches: list[NDArray[np.int64]]) -> Iterator[Tensor]:
+        """The vectors of each batch of rows in turn, (rows, K+1, channels); valid until the next one is requested."""
+        with ThreadPoolExecutor(1) as reader:
+            coming = [reader.submit(self._read, 0, batches[0])] if batches else []
+            for number in range(len(batches)):
+                start = time.monotonic()
+                vectors = coming.pop().result()
+                self.waited += time.monotonic() - start
+                if number + 1 < len(batches):
+                    coming.append(reader.submit(self._read, (number + 1) % 2, batches[number + 1]))
+                yield vectors
+
+    def _read(self, buffer: int, rows: NDArray[np.int64]) -> Tensor:
+        if len(self._buffers[buffer]) < len(rows):
+            self._buffers[buffer] = np.empty((len(rows), *self._buffers[buffer].shape[1:]), self.store.vectors.dtype)
+        out = self._buffers[buffer][: len(rows)]
+        np.take(self.store.vectors, rows, axis=0, out=out, mode="clip")
+        return torch.from_numpy(out)
 
 
 class MiniBatches:
     """Rows of a store, a batch at a time."""
 
     def __init__(self, store: BasisStore, split: Split, config: Config, group: ProcessGroup | None = None) -> None:
-        self.data, self.split, self._group = store, split, group or ProcessGroup()
-        self.writes = self._group.rank == 0
+        self.data, self.split, self._group = store, split, group
+        self.writes = group is None or group.rank == 0
         self._batch_size = config.optimizer.batch_size or BATCH_SIZE
-        self._device, self._batches = local_device(), Batches(store)
+        self._device, self._batches = _local_device(), Batches(store)
         self._gamma, self._sqrt_beta = store.gamma.to(self._device), store.sqrt_beta.to(self._device)
 
     @property
@@ -32,17 +70,17 @@ class MiniBatches:
         return self._batches.waited
 
     def make_model(self, config: Config) -> Model:
-        model = config.make_model(self.data.channels, self.data.num_classes, len(self.data))
+        model = config.make_model(self.data.num_features, len(self.data.classes), len(self.data.rows))
         model.start_at(self.data.gamma, self.data.sqrt_beta)  # type: ignore[operator]
         return model.to(self._device)
 
     def epoch(self, model: Model, optimizer: torch.optim.Optimizer) -> float:
         model.train()
-        group, train = self._group, self.split.train
-        order = train[group.broadcast(torch.randperm(len(train)))].numpy()
-        size = self._batch_size
+        group, train, size = self._group, self.split.train, self._batch_size
+        permutation = torch.randperm(len(train))
+        order = train[permutation if group is None else group.broadcast(permutation)].numpy()
         whole = [np.sort(order[first : first + size]) for first in range(0, len(order), size)]
-        shares = [group.share(len(rows)) for rows in whole]
+        shares = [slice(0, len(rows)) if group is None else group.share(len(rows)) for rows in whole]
         own = [rows[share] for rows, share in zip(whole, shares, strict=True)]
         total = torch.zeros((), device=self._device)
         for number, vectors in enumerate(self._batches.over(own)):
@@ -51,26 +89,38 @@ class MiniBatches:
             y = self.data.y[torch.from_numpy(own[number])].to(self._device)
             loss = cross_entropy(logits, y, reduction="sum") / len(whole[number])
             loss.backward()  # type: ignore[no-untyped-call]
-            group.all_reduce(p.grad for p in model.parameters() if p.grad is not None)
+            if group is not None:
+                group.all_reduce(p.grad for p in model.parameters() if p.grad is not None)
             optimizer.step()
             total += loss.detach() * len(whole[number])
-        group.all_reduce([total])
+        if group is not None:
+            group.all_reduce([total])
         return float(total) / len(order)
 
     @torch.no_grad()
-    def logits(self, model: Model, nodes: Tensor) -> Tensor:
-        """Class scores of some rows; each process computes some batches, and all processes get all scores."""
+    def evaluate(self, model: Model, nodes: Tensor) -> Evaluation:
+        """Computes class scores of some rows; each process computes some batches, and all processes get all scores."""
         model.eval()
-        result = torch.zeros(len(nodes), self.data.num_classes, device=self._device)
+        result = torch.zeros(len(nodes), len(self.data.classes), device=self._device)
         batches = [slice(first, first + self._batch_size) for first in range(0, len(nodes), self._batch_size)]
-        own, rows = batches[self._group.rank :: self._group.size], nodes.numpy()
+        own = batches if self._group is None else batches[self._group.rank :: self._group.size]
+        rows = nodes.numpy()
         for here, vectors in zip(own, self._batches.over([rows[here] for here in own]), strict=True):
             result[here] = model(self._on_basis(vectors), None)
-        self._group.all_reduce([result])
-        return result.cpu()
+        if self._group is not None:
+            self._group.all_reduce([result])
+        return Evaluation(result.cpu())
 
     def _on_basis(self, vectors: Tensor, offset: int = 0) -> Precomputed:
         return PrecomputedGNN.on_basis(vectors.to(self._device), self._gamma, self._sqrt_beta, offset)
 
     def agree(self, epoch: int) -> None:
-        self._group.require_equal(epoch, "checkpoints")
+        if self._group is not None:
+            self._group.require_equal(epoch, "checkpoints")
+
+
+def _local_device() -> torch.device:
+    """The GPU of this process if there are GPUs, else the CPU."""
+    if not torch.cuda.is_available():
+        return torch.device("cpu")
+    return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())

@@ -27,7 +27,7 @@ from polybasis.nn.models.model import Model
 from polybasis.store.basis_store import BasisStore
 from polybasis.train.config import Config
 from polybasis.train.fitting import Fit
-from polybasis.train.source import Data
+from polybasis.train.job import Data
 
 KIND, VERSION = "polybasis model", 1
 
@@ -100,8 +100,8 @@ class TrainedModel:
             return scores
         from polybasis.train.mini_batch import MiniBatches
 
-        everything = torch.arange(len(data))
-        return MiniBatches(data, Split(everything, everything, everything), self.config).logits(self.model, everything)
+        rows = torch.arange(len(data))
+        return MiniBatches(data, Split(rows, rows, rows), self.config).evaluate(self.model, rows).logits
 
     def predict_proba(self, data: Data) -> NDArray[np.float32]:
         """Probabilities of all nodes of a data set, or of all rows of a store, (N, classes)."""

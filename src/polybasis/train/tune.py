@@ -13,7 +13,7 @@ from polybasis.data.dataset import NodeDataset
 from polybasis.nn.models.model import model_class
 from polybasis.train.config import Config
 from polybasis.train.fitting import Progress, fit
-from polybasis.train.source import Source
+from polybasis.train.job import Source
 
 if TYPE_CHECKING:
     import optuna

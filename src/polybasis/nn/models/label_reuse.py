@@ -64,7 +64,14 @@ class LabelReuse(Model):
         return Precomputed((hstack(x, one_hot(self.known + 1, self.out_channels + 1)[:, 1:].float()),))
 
     def training_loss(self, x: Inputs, graph: Graph, nodes: Tensor, y: Tensor) -> Tensor:
-        """The mean cross entropy over the training nodes whose class is hidden in this step."""
+        """The mean cross entropy over the training nodes whose class is hidden in this step.
+
+        Args:
+            x: features, or what :meth:`precompute` makes of them.
+            graph: the graph, N nodes.
+            nodes: the training nodes.
+            y: classes of all nodes, (N,).
+        """
         (labelled,) = self.precompute(x, graph).values
         hidden = torch.rand(len(nodes)) >= self.probability
         if not hidden.any():

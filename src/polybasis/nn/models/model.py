@@ -12,7 +12,6 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 from torch.nn import Parameter
-from torch.nn.functional import cross_entropy
 
 from polybasis.features import Features
 from polybasis.graph import Graph
@@ -64,17 +63,6 @@ class Model(torch.nn.Module, ABC):
     def precompute(self, x: Inputs, graph: Graph) -> Inputs:
         """The part of :meth:`forward` that depends on no parameter; the features themselves unless overridden."""
         return x
-
-    def training_loss(self, x: Inputs, graph: Graph, nodes: Tensor, y: Tensor) -> Tensor:
-        """The mean cross entropy over training nodes.
-
-        Args:
-            x: features, or what :meth:`precompute` makes of them.
-            graph: the graph, N nodes.
-            nodes: the training nodes.
-            y: classes of all nodes, (N,).
-        """
-        return cross_entropy(self(x, graph)[nodes], y[nodes])
 
     def parameter_groups(self) -> dict[Role, list[Parameter]]:
         """Trainable parameters by role; an optimiser may have a learning rate and a weight decay for each."""

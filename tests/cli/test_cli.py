@@ -1,4 +1,4 @@
-"""The command line as a person meets it: in a process of its own."""
+"""The command line as a user meets it: in a process of its own."""
 
 from __future__ import annotations
 
@@ -14,53 +14,57 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import polybasis as pb
-from polybasis.train.runs import read_results
+from polybasis.train.results import read_results
 
-COMMANDS = ["demo", "train", "predict", "tune", "datasets", "reproduce", "plot", "precompute", "bench"]
+from .conftest import write_tables
+
+COMMANDS = ["demo", "train", "predict", "evaluate", "plot", "tune", "datasets", "precompute", "reproduce", "bench"]
 
 
-def command(*arguments: str | Path) -> list[str]:
+def command(*arguments: object) -> list[str]:
     return [sys.executable, "-c", "from polybasis.cli import main; main()", *map(str, arguments)]
 
 
-def polybasis(*arguments: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command(*arguments), capture_output=True, text=True, cwd=cwd, check=False)
+def polybasis(*arguments: object, cwd: Path | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, **environment}
+    return subprocess.run(command(*arguments), capture_output=True, text=True, cwd=cwd, check=False, env=env)
 
 
-def own_graph(folder: Path) -> dict[str, Path]:
-    """A csbm graph as three CSV files, with some labels missing and one node isolated."""
-    data = pb.data.csbm(nodes=120, features=6, seed=1)
-    low, high = data.graph.edge_index()
-    edges = [f"n{a},n{b}" for a, b in zip(low.tolist(), high.tolist(), strict=True) if a < b]
-    x = data.x.numpy()  # type: ignore[union-attr]
-    rows = [f"n{i}," + ",".join(f"{v:.5f}" for v in row) for i, row in enumerate(x)]
-    labels = [f"n{i},{'red' if c else 'blue'}" for i, c in enumerate(data.y.tolist()) if i % 4]
-    contents = {
-        "edges": ["source,target", *edges],
-        "features": ["node," + ",".join(f"f{i}" for i in range(6)), *rows, "alone,0,0,0,0,0,0"],
-        "labels": ["node,class", *labels],
-    }
-    paths = {}
-    for name, lines in contents.items():
-        paths[name] = folder / f"{name}.csv"
-        paths[name].write_text("\n".join(lines) + "\n")
-    return paths
-
-
+@pytest.mark.parametrize("flag", ["--help", "-h"])
 @pytest.mark.parametrize("name", COMMANDS)
-def test_help(name: str) -> None:
-    result = polybasis(name, "--help")
+def test_every_command_has_help(name: str, flag: str) -> None:
+    result = polybasis(name, flag)
     assert result.returncode == 0
     assert "Usage" in result.stdout
+    assert result.stderr == ""
 
 
-def test_train_and_predict_an_own_graph(tmp_path: Path) -> None:
-    files = own_graph(tmp_path)
+def test_the_version_is_that_of_the_package() -> None:
+    from polybasis import __version__
+
+    assert polybasis("--version").stdout == f"polybasis {__version__}\n"
+
+
+@pytest.mark.parametrize(("words", "expected"), [("polybasis tr", "train"), ("polybasis train cham", "chameleon")])
+def test_shells_complete_commands_and_data_sets(words: str, expected: str) -> None:
+    count = str(len(words.split()) - 1)
+    settings = {"_POLYBASIS_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": count}
+    code = "import sys; sys.argv = ['polybasis']; from polybasis.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, env={**os.environ, **settings}
+    )
+    assert expected in done.stdout.split(), done.stderr
+
+
+def test_own_tables_are_trained_on_predicted_and_scored(tmp_path: Path) -> None:
+    files = write_tables(tmp_path)
     flags = [item for name, path in files.items() for item in (f"--{name}", path)]
-    result = polybasis("train", *flags, "--out", tmp_path / "model", "--epochs", "30", "--json")
+    result = polybasis("train", *flags, "--out", "model", "--epochs", "30", "--json", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
-    assert json.loads(result.stdout)["nodes"] == 121
+    document = json.loads(result.stdout)
+    assert document["model"] == "model"
+    (found,) = document["results"]
+    assert found["metric"] == "accuracy"
     out = tmp_path / "predictions.csv"
     graph = ["--edges", files["edges"], "--features", files["features"]]
     result = polybasis("predict", tmp_path / "model", *graph, "--out", out)
@@ -69,29 +73,39 @@ def test_train_and_predict_an_own_graph(tmp_path: Path) -> None:
     assert list(rows[0]) == ["node", "prediction", "probability blue", "probability red"]
     assert len(rows) == 121
     assert {row["prediction"] for row in rows} <= {"blue", "red"}
-    again = polybasis("predict", tmp_path / "model", *graph)
-    assert again.stdout == out.read_text()
+    assert polybasis("predict", tmp_path / "model", *graph).stdout == out.read_text()
+    scored = polybasis("evaluate", tmp_path / "model", *flags, "--json")
+    by_part = {row["nodes"]: row for row in json.loads(scored.stdout)}
+    assert by_part["validation"]["accuracy"] == found["val_score"]
+    assert by_part["test"]["accuracy"] == found["test_score"]
+    # The scores are those of the predictions.
+    known = dict(list(csv.reader(files["labels"].open()))[1:])
+    right = [row["prediction"] == known[row["node"]] for row in rows if row["node"] in known]
+    counts = [row["count"] for row in by_part.values()]
+    assert sum(counts) == len(right)
+    accuracy = sum(row["count"] * row["accuracy"] for row in by_part.values()) / sum(counts)
+    assert accuracy == pytest.approx(np.mean(right))
 
 
-def test_structure_alone(tmp_path: Path) -> None:
-    files = own_graph(tmp_path)
-    flags = ["--edges", files["edges"], "--labels", tmp_path / "known.csv", "--out", tmp_path / "model"]
+def test_a_model_on_structure_only_refuses_features(tmp_path: Path) -> None:
+    files = write_tables(tmp_path)
     connected = {name for row in list(csv.reader(files["edges"].open()))[1:] for name in row}
     known = [line for line in files["labels"].read_text().splitlines()[1:] if line.split(",")[0] in connected]
     (tmp_path / "known.csv").write_text("node,class\n" + "\n".join(known) + "\n")
-    assert polybasis("train", *flags, "--epochs", "5").returncode == 0
+    flags = ["--edges", files["edges"], "--labels", "known.csv", "--out", "model", "--epochs", "5"]
+    assert polybasis("train", *flags, cwd=tmp_path).returncode == 0
     assert polybasis("predict", tmp_path / "model", "--edges", files["edges"]).returncode == 0
     wrong = polybasis("predict", tmp_path / "model", "--edges", files["edges"], "--features", files["features"])
     assert wrong.returncode != 0
-    assert "trained on structure alone" in wrong.stderr
+    assert "trained on structure only" in wrong.stderr
 
 
-def test_labels_are_those_of_the_nodes_it_was_trained_on(tmp_path: Path) -> None:
-    """The same nodes in another order would be shown one another's classes."""
-    files = own_graph(tmp_path)
-    (tmp_path / "config.toml").write_text('model = "optbasisgnn"\nepochs = 5\nlabels = 0.5\n')
+def test_label_reuse_serves_only_the_nodes_it_was_trained_on(tmp_path: Path) -> None:
+    """The same nodes in another order would see one another's classes."""
+    files = write_tables(tmp_path)
     flags = [item for name, path in files.items() for item in (f"--{name}", path)]
-    trained = polybasis("train", *flags, "--config", tmp_path / "config.toml", "--out", tmp_path / "model")
+    settings = ["--set", "label_reuse=0.5", "--epochs", "5", "--out", "model"]
+    trained = polybasis("train", *flags, *settings, cwd=tmp_path)
     assert trained.returncode == 0, trained.stderr
     graph = ["--edges", files["edges"], "--features"]
     assert polybasis("predict", tmp_path / "model", *graph, files["features"]).returncode == 0
@@ -99,82 +113,85 @@ def test_labels_are_those_of_the_nodes_it_was_trained_on(tmp_path: Path) -> None
     (tmp_path / "other.csv").write_text("\n".join([header, *reversed(rows)]) + "\n")
     wrong = polybasis("predict", tmp_path / "model", *graph, tmp_path / "other.csv")
     assert wrong.returncode != 0
-    assert "was trained on labels: it can serve only the nodes it was trained on, in their order" in wrong.stderr
+    assert "serves only the nodes it was trained on, in their order" in wrong.stderr
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["train"], "train wants --dataset NAME, or --edges"),
-        (["train", "--dataset", "cameleon"], "there is no data set 'cameleon'"),
-        (["train", "--dataset", "csbm", "--model", "gat"], "there is no model 'gat'"),
+        (["train"], "no data; pass a SOURCE (data set, graph folder or store) or --edges FILE"),
+        (["train", "cameleon"], "unknown data set 'cameleon'"),
+        (["train", "csbm", "--model", "gat"], "unknown model 'gat'"),
+        (["train", "csbm", "--set", "K"], "--set K: expected NAME=VALUE"),
+        (["train", "csbm", "--set", "depth=3"], "optbasisgnn has no argument 'depth'; expected K, dropout, dropout2"),
+        (["train", "csbm", "--set", "K=-1"], "K is -1"),
+        (["train", "csbm", "--protocol", "half"], "unknown split protocol 'half'"),
+        (["train", "csbm", "--epochs", "0"], "--epochs"),
+        (["train", "csbm", "--epoch", "3"], "--epoch"),
+        (["trian", "csbm"], "'trian'"),
         (["train", "--edges", "nowhere.csv", "--labels", "l.csv", "--out", "m"], "nowhere.csv"),
-        (["train", "--dataset", "pokec", "--data-root", "nowhere"], "pokec is not there: expected pokec.mat"),
-        (["predict", "nowhere", "--edges", "e.csv"], "is not the folder of a model"),
-        (["datasets", "list", "cameleon"], "there is no data set 'cameleon'"),
+        (["train", "pokec", "--data-root", "nowhere"], "pokec is not installed: expected pokec.mat"),
+        (["predict", "nowhere", "csbm"], "is not a saved model"),
+        (["predict"], "MODEL"),
+        (["datasets", "list", "cameleon"], "unknown data set 'cameleon'"),
         (["bench", "--size", "huge"], "--size is 'huge'"),
-        (["tune", "--dataset", "cameleon"], "there is no data set 'cameleon'"),
-        (
-            ["datasets", "synth", "--nodes", "9", "--edges", "9", "--features", "2", "--out", "/dev/null/g"],
-            "/dev/null/.g.building: Not a directory",
-        ),
+        (["tune", "cameleon"], "unknown data set 'cameleon'"),
+        (["precompute", "cameleon", "--out", "s"], "'cameleon' is neither a graph folder nor a data set"),
+        (["precompute", "csbm", "--out", "s", "--memory", "much"], "'much' is not a valid size; use for example 8GiB"),
     ],
 )
-def test_mistakes_are_one_line_on_stderr(arguments: list[str], message: str, tmp_path: Path) -> None:
+def test_errors_are_one_line_on_standard_error(arguments: list[str], message: str, tmp_path: Path) -> None:
     result = polybasis(*arguments, cwd=tmp_path)
     assert result.returncode != 0
     assert message in result.stderr
+    assert result.stderr.startswith("polybasis: ")
     assert len(result.stderr.strip().splitlines()) == 1
     assert result.stdout == ""
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_broken_file_leaves_no_model_behind(tmp_path: Path) -> None:
-    files = own_graph(tmp_path)
+    files = write_tables(tmp_path)
     with files["features"].open("a") as file:
-        file.write("n1,0,0,0,0,0,nan\n")
+        file.write("n1,0,0,0,0,0,0\n")
     flags = [item for name, path in files.items() for item in (f"--{name}", path)]
-    result = polybasis("train", *flags, "--out", tmp_path / "model")
+    result = polybasis("train", *flags, "--out", tmp_path / "model", cwd=tmp_path)
     assert result.returncode != 0
-    assert "features.csv:123: node 'n1' is there twice" in result.stderr
+    assert "features.csv:123: duplicate node 'n1' (first on line 3)" in result.stderr
     assert not (tmp_path / "model").exists()
 
 
-def test_datasets_lists_what_is_there(tmp_path: Path) -> None:
+def test_datasets_tells_what_is_installed(tmp_path: Path) -> None:
     result = polybasis("datasets", "list", "csbm", "pokec", "--data-root", tmp_path, "--json")
     rows = {row["name"]: row for row in json.loads(result.stdout)}
-    assert rows["csbm"]["present"]
+    assert rows["csbm"]["installed"]
     assert rows["csbm"]["nodes"] == 1000
-    assert not rows["pokec"]["present"]
+    assert not rows["pokec"]["installed"]
 
 
-def test_tuned_settings_train(tmp_path: Path) -> None:
-    tuned = polybasis(
-        "tune", "--dataset", "csbm", "--model", "gpr-gnn", "--trials", "2", "--splits", "1", "--epochs", "3",
-        cwd=tmp_path,
-    )  # fmt: skip
+def test_names_are_complete_in_narrow_terminals(tmp_path: Path) -> None:
+    """Tables go to standard output and fold long names instead of cutting them."""
+    result = polybasis("datasets", "list", "twitch-gamers", "--data-root", tmp_path, COLUMNS="60")
+    assert "twitch-gamers" in result.stdout
+    assert "…" not in result.stdout
+
+
+def test_a_tuned_configuration_trains(tmp_path: Path) -> None:
+    options = ["--model", "gpr-gnn", "--trials", "2", "--splits", "1", "--epochs", "3", "--json"]
+    tuned = polybasis("tune", "csbm", *options, cwd=tmp_path)
     assert tuned.returncode == 0, tuned.stderr
-    config = tmp_path / "runs/gpr-gnn-csbm.toml"
-    result = polybasis("train", "--dataset", "csbm", "--config", config, "--epochs", "3", "--json", cwd=tmp_path)
+    document = json.loads(tuned.stdout)
+    result = polybasis("train", "csbm", "--config", document["file"], "--json", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
-    assert json.loads(result.stdout)["results"][0]["settings"] == "tuned"
+    (found,) = json.loads(result.stdout)["results"]
+    assert found["preset"] == "tuned"
+    assert found["config"] == document["config"]
 
 
-def test_killed_runs_go_on_without_losing_or_repeating(tmp_path: Path) -> None:
-    """kill -9 of `train --splits 10 --jobs 2` in the middle; the same command again."""
-    arguments = [
-        "train",
-        "--dataset",
-        "csbm",
-        "--splits",
-        "10",
-        "--jobs",
-        "2",
-        "--epochs",
-        "40",
-        "--results",
-        "r.jsonl",
-    ]
+@pytest.mark.slow
+def test_a_killed_command_resumes_without_losing_or_repeating(tmp_path: Path) -> None:
+    """kill -9 in the middle of `train --splits 10 --jobs 2`, then the same command again."""
+    arguments = ["train", "csbm", "--splits", "10", "--jobs", "2", "--epochs", "40", "--results", "r.jsonl"]
     results = tmp_path / "r.jsonl"
     with subprocess.Popen(
         command(*arguments), cwd=tmp_path, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
@@ -189,6 +206,6 @@ def test_killed_runs_go_on_without_losing_or_repeating(tmp_path: Path) -> None:
     assert again.returncode == 0, again.stderr
     after = read_results(results)
     assert after[: len(before)] == before
-    assert sorted(result["split_seed"] for result in after) == list(range(10))
+    assert sorted(result["split"] for result in after) == list(range(10))
     assert len(results.read_text().splitlines()) == 10
-    assert np.isfinite([result["test_accuracy"] for result in after]).all()
+    assert np.isfinite([result["test_score"] for result in after]).all()

@@ -87,8 +87,14 @@ class Source:
         return cls("tables", data.name, data.protocol, data.fingerprint, read)
 
 
-_load = lru_cache(maxsize=2)(load)
-_open_store = lru_cache(maxsize=2)(open_store)
+@lru_cache(maxsize=2)
+def _load(name: str, root: str | None) -> NodeDataset:
+    return load(name, root)
+
+
+@lru_cache(maxsize=2)
+def _open_store(path: Path) -> BasisStore:
+    return open_store(path)
 
 
 @lru_cache(maxsize=2)

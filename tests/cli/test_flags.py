@@ -1,0 +1,200 @@
+"""Every flag of every command on every source is applied or refused in one line that names it; none is ignored.
+
+The tables below list all flags. A flag that a command has and its table has not, or the other way round, fails a test,
+so that a new flag cannot be forgotten.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import typer
+
+from polybasis.cli.app import app
+from polybasis.train import job as jobs
+from polybasis.train.config import Config
+from polybasis.train.trained_model import TrainedModel
+
+from .conftest import Run
+
+SOURCES = ("data set", "graph folder", "store", "tables")
+EVERYWHERE = {*SOURCES}
+SOURCE_FLAGS = ("--edges", "--features", "--labels")
+
+
+def flags_of(name: str) -> set[str]:
+    """The long flags of a command but for --help."""
+    command = typer.main.get_command(app)
+    for part in name.split():
+        command = command.commands[part]  # type: ignore[attr-defined]
+    options = [max(p.opts, key=len) for p in command.params if p.param_type_name == "option"]
+    return {flag for flag in options if flag.startswith("--")} - {"--help"}
+
+
+class Spy:
+    """Records the jobs that the command line runs, and runs them for one epoch."""
+
+    def __init__(self) -> None:
+        self.jobs: list[jobs.Job] = []
+        self.options: dict[str, Any] = {}
+        self.threads = 0
+
+    def __call__(self, planned: list[jobs.Job], results: Path, **options: Any) -> list[Any]:
+        self.jobs, self.options, self.threads = planned, {**options, "results": results}, torch.get_num_threads()
+        return self.run(planned, results, out=options.get("out"))
+
+    run = staticmethod(jobs.run_jobs)
+
+    @property
+    def config(self) -> Config:
+        return self.jobs[0].config
+
+
+# Value of each flag of `train`, the sources it applies to, and how to tell that it was applied.
+TRAIN: dict[str, tuple[Any, set[str], Callable[[Spy, Any], bool]]] = {
+    "--model": ("favardgnn", EVERYWHERE, lambda spy, _: spy.config.model.name == "favardgnn"),
+    "--config": ("config.toml", EVERYWHERE, lambda spy, _: spy.config.optimizer.ema_decay == 0.875),
+    "--set": ("dropout=0.125", EVERYWHERE, lambda spy, _: spy.config.model.arguments["dropout"] == 0.125),
+    "--lr": (0.25, EVERYWHERE, lambda spy, _: spy.config.optimizer.lr == {"linear": 0.25}),
+    "--epochs": (2, EVERYWHERE, lambda spy, out: spy.config.stopping.epochs == out["results"][0]["epochs"] == 2),
+    "--batch-size": (7, {"store"}, lambda spy, _: spy.config.optimizer.batch_size == 7),
+    "--splits": (2, EVERYWHERE, lambda _, out: [r["split"] for r in out["results"]] == [0, 1]),
+    "--protocol": ("train-val", EVERYWHERE, lambda _, out: out["results"][0]["test_score"] is None),
+    "--seed": (5, EVERYWHERE, lambda _, out: out["results"][0]["seed"] == 5),
+    "--out": ("model", EVERYWHERE, lambda _, out: TrainedModel.load(out["model"]).epochs == 1),
+    "--results": ("other.jsonl", EVERYWHERE, lambda *_: Path("other.jsonl").exists()),
+    "--jobs": (2, EVERYWHERE, lambda spy, _: spy.options["processes"] == 2),
+    "--threads": (1, EVERYWHERE, lambda spy, _: spy.threads == 1),
+    "--data-root": ("data", {"data set"}, lambda spy, _: spy.jobs[0].source.open.args == ("csbm", "data")),
+    "--json": (None, EVERYWHERE, lambda _, out: "summary" in out),
+    "--edges": ("e.csv", {"tables"}, lambda spy, _: spy.jobs[0].source.kind == "tables"),
+    "--features": ("f.csv", {"tables"}, lambda spy, _: spy.jobs[0].source.open().num_features == 6),
+    "--labels": ("l.csv", {"tables"}, lambda spy, _: spy.jobs[0].source.open().classes == ("blue", "red")),
+}
+
+
+def test_the_table_of_train_has_every_flag() -> None:
+    assert set(TRAIN) == flags_of("train")
+
+
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("flag", TRAIN)
+def test_train_applies_or_refuses_every_flag(
+    flag: str, source: str, run: Run, sources: dict[str, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spy = Spy()
+    monkeypatch.setattr(jobs, "run_jobs", spy)
+    value, applies, applied = TRAIN[flag]
+    precomputed = source == "store"
+    config = Config.of("optbasisgnn", precomputed=precomputed, epochs=1, ema_decay=0.875, K=3)
+    Path("config.toml").write_text(config.to_toml())
+    given = [flag] if value is None else [flag, value]
+    arguments = [*sources[source], *(["--epochs", 1] if flag != "--epochs" else []), "--json"]
+    if source == "tables" and flag in SOURCE_FLAGS:
+        given = []  # part of the source already
+    threads = torch.get_num_threads()
+    try:
+        outcome = run("train", *arguments, *(given if flag != "--json" else []))
+    finally:
+        torch.set_num_threads(threads)
+    if source in applies:
+        assert outcome.status == 0, outcome.stderr
+        assert applied(spy, json.loads(outcome.stdout))
+    else:
+        assert_refused(outcome, flag)
+        assert not spy.jobs
+
+
+# Flags of the commands that use a saved model, and the sources each applies to.
+SAVED = {
+    "predict": {
+        "--edges": {"tables"}, "--features": {"tables"}, "--out": EVERYWHERE, "--data-root": {"data set"},
+        "--json": EVERYWHERE,
+    },
+    "evaluate": {
+        "--edges": {"tables"}, "--features": {"tables"}, "--labels": {"tables"}, "--data-root": {"data set"},
+        "--json": EVERYWHERE,
+    },
+    "plot": {
+        "--edges": {"tables"}, "--features": {"tables"}, "--out": EVERYWHERE, "--data-root": {"data set"},
+        "--json": EVERYWHERE,
+    },
+}  # fmt: skip
+VALUES = {"--edges": "e.csv", "--features": "f.csv", "--labels": "l.csv", "--out": "out", "--data-root": "data"}
+
+
+@pytest.fixture(scope="session")
+def models(sources: dict[str, list[str]], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A model for each source."""
+    folder = tmp_path_factory.mktemp("models")
+    found = {}
+    for kind, arguments in sources.items():
+        source = _source(arguments)
+        config = Config.of("optbasisgnn", precomputed=kind == "store", epochs=1, K=3)
+        found[kind] = folder / kind.replace(" ", "-")
+        jobs.run_job(jobs.Job(config, source, "stratified", 0, 0), out=found[kind])
+    return found
+
+
+def _source(arguments: list[str]) -> jobs.Source:
+    if arguments == ["csbm"]:
+        return jobs.Source.named("csbm")
+    if len(arguments) == 1:
+        return jobs.Source.folder(Path(arguments[0]))
+    return jobs.Source.tables(*(Path(path) for path in arguments[1::2]))
+
+
+@pytest.mark.parametrize("command", SAVED)
+def test_the_tables_of_saved_models_have_every_flag(command: str) -> None:
+    assert set(SAVED[command]) == flags_of(command)
+
+
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize(("command", "flag"), [(command, flag) for command, flags in SAVED.items() for flag in flags])
+def test_saved_models_apply_or_refuse_every_flag(
+    command: str, flag: str, source: str, run: Run, sources: dict[str, list[str]], models: dict[str, Path]
+) -> None:
+    data = list(sources[source])
+    if source == "tables" and command != "evaluate":
+        data = data[: data.index("--labels")]
+    given = [flag] if flag == "--json" else [flag, VALUES[flag]]
+    if source == "tables" and flag in SOURCE_FLAGS:
+        given = []
+    outcome = run(command, models[source], *data, *given)
+    if source not in SAVED[command][flag]:
+        assert_refused(outcome, flag)
+        return
+    assert outcome.status == 0, outcome.stderr
+    if flag == "--json":
+        assert json.loads(outcome.stdout)
+    if flag == "--out":
+        assert Path("out").exists()
+        assert outcome.stdout == "" if command == "predict" else "out/responses.png" in outcome.stdout
+
+
+def assert_refused(outcome: Any, flag: str) -> None:
+    assert outcome.status != 0
+    assert outcome.stdout == ""
+    (line,) = outcome.stderr.strip().splitlines()
+    assert flag in line, line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "flag"),
+    [
+        (["tune", "csbm", "--workers", 2], "--workers"),
+        (["tune", "csbm", "--labels", "l.csv"], "--labels"),
+        (["tune", "--edges", "e.csv"], "--labels"),
+        (["bench", "--roofline", "--quick"], "--quick"),
+        (["datasets", "build", "--edges", "e.csv", "--out", "g", "--memory", "1GiB"], "--memory"),
+        (["train", "csbm", "--splits", 2, "--out", "m"], "--out"),
+        (["evaluate", "m", "--edges", "e.csv"], "--labels"),
+    ],
+)
+def test_other_flags_that_do_not_apply_are_refused(arguments: list[Any], flag: str, run: Run) -> None:
+    assert_refused(run(*arguments), flag)

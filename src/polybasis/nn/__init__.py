@@ -1,6 +1,18 @@
 """Layers and models by PyTorch Geometric's conventions."""
 
+from typing import TYPE_CHECKING
+
 from polybasis.lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from polybasis.nn.favard_conv import FavardConv as FavardConv
+    from polybasis.nn.models.linear_filter_linear import FavardGNN as FavardGNN
+    from polybasis.nn.models.linear_filter_linear import OptBasisGNN as OptBasisGNN
+    from polybasis.nn.models.model import MODELS as MODELS
+    from polybasis.nn.models.model import model_class as model_class
+    from polybasis.nn.models.precomputed import PrecomputedGNN as PrecomputedGNN
+    from polybasis.nn.optbasis_conv import OptBasisConv as OptBasisConv
+    from polybasis.nn.poly_conv import PolyConv as PolyConv
 
 __getattr__, __dir__, __all__ = lazy_exports(
     __name__,

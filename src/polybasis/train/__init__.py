@@ -1,6 +1,20 @@
 """Training: configurations, fitting, jobs with results and saved models, tuning."""
 
+from typing import TYPE_CHECKING
+
 from polybasis.lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from polybasis.train.backtracking_adam import BacktrackingAdam as BacktrackingAdam
+    from polybasis.train.config import Config as Config
+    from polybasis.train.config import load_preset as load_preset
+    from polybasis.train.fitting import Fit as Fit
+    from polybasis.train.fitting import fit as fit
+    from polybasis.train.job import Job as Job
+    from polybasis.train.job import Source as Source
+    from polybasis.train.job import run_job as run_job
+    from polybasis.train.job import run_jobs as run_jobs
+    from polybasis.train.trained_model import TrainedModel as TrainedModel
 
 __getattr__, __dir__, __all__ = lazy_exports(
     __name__,

@@ -145,7 +145,14 @@ class NodeClassifier:
     def predict(
         self, graph: Graph | NodeDataset | BasisStore | None = None, X: Features | ArrayLike | None = None
     ) -> NDArray[Any]:
-        """The most probable class of every node, (N,); arguments as of :meth:`predict_proba`."""
+        """The most probable class of every node, (N,).
+
+        Args:
+            graph, X: as for :meth:`predict_proba`.
+
+        Raises:
+            ValueError: if the model cannot serve this graph or these features.
+        """
         best = self.predict_proba(graph, X).argmax(axis=1)
         return np.asarray(self.classes_[best])
 

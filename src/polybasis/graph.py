@@ -159,7 +159,12 @@ class Graph:
         return (torch.maximum(column, row) * (self.weight / self._unit) * torch.minimum(column, row)).to(dtype)
 
     def matrix(self, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu") -> Tensor:
-        r"""Returns :math:`P` as a sparse CSR tensor, created once per data type and device."""
+        r"""Returns :math:`P` as a torch sparse CSR tensor, created once per data type and device.
+
+        Args:
+            dtype: The data type of the values.
+            device: The device of the tensor.
+        """
         key = (dtype, torch.device(device))
         if key not in self._matrices:
             csr = torch.sparse_csr_tensor(
@@ -169,7 +174,12 @@ class Graph:
         return self._matrices[key]
 
     def operator(self, dtype: torch.dtype, device: torch.device) -> Any | None:
-        """Returns the native operator for this data type, created once, or None if only torch supports it."""
+        """Returns the native operator, created once per data type, or None if torch has to be used instead.
+
+        Args:
+            dtype: The data type of the signals.
+            device: The device of the signals; native kernels run on the CPU only.
+        """
         if device.type != "cpu":
             return None
         if dtype not in self._operators:

@@ -29,6 +29,9 @@ class PolynomialBasis(ABC):
 
         Returns:
             The values :math:`g_k(\mu)`, (K+1, ...), float64; (K+1, ..., d) for a basis with channels.
+
+        Raises:
+            ValueError: If the basis does not exist for this degree.
         """
 
     @abstractmethod

@@ -49,11 +49,21 @@ class FilterLayer(torch.nn.Module, ABC):
 
     @abstractmethod
     def filter(self, x: Tensor, graph: Graph) -> Tensor:
-        """Returns the filtered signal, (N, channels)."""
+        """Returns the filtered signal, (N, channels).
+
+        Args:
+            x: The signal, (N, channels).
+            graph: The graph, N nodes.
+        """
 
     @abstractmethod
     def polynomials(self, x: Tensor, graph: Graph) -> tuple[PolynomialBasis, Tensor]:
-        """Returns the polynomial basis in which ``x`` is filtered and the current coefficients, (K+1, channels)."""
+        """Returns the polynomial basis in which ``x`` is filtered and the current coefficients, (K+1, channels).
+
+        Args:
+            x: The signal, (N, channels).
+            graph: The graph, N nodes.
+        """
 
     @abstractmethod
     def coordinates(self, gamma: Tensor, sqrt_beta: Tensor) -> Tensor:

@@ -55,7 +55,11 @@ class OptBasisConv(FilterLayer):
         return self.polynomials_on(own.gamma, own.sqrt_beta)
 
     def polynomials_on(self, gamma: Tensor, sqrt_beta: Tensor) -> tuple[Favard, Tensor]:
-        """Returns the same for a signal whose optimal basis has these coefficients, (K+1, channels)."""
+        """Returns the same for a signal whose optimal basis is known.
+
+        Args:
+            gamma, sqrt_beta: The coefficients of the optimal basis, (K+1, channels).
+        """
         defined = sqrt_beta > 0
         unit = torch.where(defined, sqrt_beta, 1)
         unit[0] = 1

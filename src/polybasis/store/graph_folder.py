@@ -134,7 +134,11 @@ class GraphFolder:
         return str(self.header.get("identity") or f"{self.name}@{checksum}")
 
     def load(self) -> NodeDataset:
-        """Reads the data set into memory."""
+        """Reads the data set into memory.
+
+        Raises:
+            ValueError: if it has no features.
+        """
         if self.x is None:
             raise ValueError(f"{self.path} has no features; build it with --features")
         dtype = torch.int32 if self.nonzeros < 2**31 else torch.int64  # one type for both, as the kernels expect

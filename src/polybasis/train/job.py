@@ -77,7 +77,10 @@ class Source:
 
     @classmethod
     def tables(cls, edges: Path, features: Path | None = None, labels: Path | None = None) -> Source:
-        """The user's own files, which are read at once; see :func:`polybasis.data.read_tables`.
+        """The user's own files, which are read at once.
+
+        Args:
+            edges, features, labels: see :func:`polybasis.data.read_tables`.
 
         Raises:
             FileNotFoundError, ValueError: if a file cannot be used; names file and line.

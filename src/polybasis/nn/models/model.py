@@ -61,7 +61,12 @@ class Model(torch.nn.Module, ABC):
         """
 
     def precompute(self, x: Inputs, graph: Graph) -> Inputs:
-        """The part of :meth:`forward` that depends on no parameter; the features themselves unless overridden."""
+        """The part of :meth:`forward` that depends on no parameter; the features themselves unless overridden.
+
+        Args:
+            x: features, (N, in_channels); a result of this method is returned as it is.
+            graph: the graph, N nodes.
+        """
         return x
 
     def parameter_groups(self) -> dict[Role, list[Parameter]]:

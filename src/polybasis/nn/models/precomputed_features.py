@@ -57,7 +57,12 @@ class PropagatedMLP(MLP):
 
     @abstractmethod
     def propagate(self, x: Tensor, graph: Graph) -> Tensor:
-        """The features that the MLP sees, (N, in_channels), from dense features and a graph with self-loops."""
+        """The features that the MLP sees, (N, in_channels).
+
+        Args:
+            x: features, (N, in_channels), dense.
+            graph: the graph with self-loops, N nodes.
+        """
 
     def forward(self, x: Inputs, graph: Graph) -> Tensor:
         (propagated,) = self.precompute(x, graph).values
@@ -82,6 +87,7 @@ class GBP(PropagatedMLP):
         alpha: probability of stopping.
         r: exponent of the normalisation; 1/2 is the symmetric one.
         layers, dropout: number of layers and dropout rate of the MLP.
+        num_nodes: unused.
     """
 
     def __init__(
@@ -121,6 +127,7 @@ class NDLS(PropagatedMLP):
         K: maximum number of steps.
         epsilon: distance to the stationary state, relative to the largest initial one.
         layers, dropout: number of layers and dropout rate of the MLP.
+        num_nodes: unused.
     """
 
     def __init__(

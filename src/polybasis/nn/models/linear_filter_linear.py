@@ -37,7 +37,7 @@ class LinearFilterLinear(Model):
         self.dropout, self.dropout2 = dropout, dropout2
 
     @property
-    def same_in_training(self) -> bool:
+    def deterministic(self) -> bool:
         return self.dropout == 0 and self.dropout2 == 0
 
     def forward(self, x: Features, graph: Graph) -> Tensor:

@@ -1,82 +1,53 @@
-"""Sparse features are the same matrix, to the last operation."""
+"""Sparse features represent the same matrix as dense ones, in every operation and transform."""
 
 from __future__ import annotations
+
+import pickle
 
 import pytest
 import torch
 
-from polybasis.features import SparseFeatures, as_dense, as_features, binarize, row_normalize
-from polybasis.nn.linear import FeatureLinear, dropout
+from polybasis.features import (
+    FeatureTransform,
+    SparseFeatures,
+    as_dense,
+    as_features,
+    binarize,
+    hstack,
+    row_normalize,
+    transform_features,
+)
 
 
 def bag_of_words(nodes: int = 60, words: int = 100) -> torch.Tensor:
     return (torch.rand(nodes, words) < 0.05).float() * torch.rand(nodes, words)
 
 
-def test_linear_layer_and_its_gradient() -> None:
-    x = bag_of_words()
+def sparse_bag_of_words(nodes: int = 60, words: int = 100) -> tuple[torch.Tensor, SparseFeatures]:
+    x = bag_of_words(nodes, words)
     sparse = as_features(x)
     assert isinstance(sparse, SparseFeatures)
-    sparse.transposed_product(torch.randn(60, 2))  # what is kept for the next time is not kept for other values
+    return x, sparse
+
+
+def test_products_equal_those_of_the_dense_matrix() -> None:
+    x, sparse = sparse_bag_of_words()
+    weight, y = torch.randn(100, 3), torch.randn(60, 2)
+    torch.testing.assert_close(sparse @ weight, x @ weight)
+    torch.testing.assert_close(sparse.transposed_product(y), x.t() @ y)
+
+
+def test_cached_values_in_column_order_are_not_reused_for_other_values() -> None:
+    x, sparse = sparse_bag_of_words()
+    sparse.transposed_product(torch.randn(60, 2))
     twice = sparse.with_values(2 * sparse.values)
     torch.testing.assert_close(twice.transposed_product(torch.eye(60)), 2 * x.t())
-    layer = FeatureLinear(100, 7)
-    grads = []
-    for features_ in (x, sparse):
-        layer.zero_grad()
-        out = layer(features_)
-        out.square().sum().backward()
-        assert layer.weight.grad is not None
-        assert layer.bias.grad is not None
-        grads.append((out.detach(), layer.weight.grad.clone(), layer.bias.grad.clone()))
-    for dense, other in zip(*grads, strict=True):
-        torch.testing.assert_close(other, dense)
 
 
-def test_dropout_has_the_distribution_of_dense_dropout() -> None:
-    """Nonzeros are kept with probability 1-p and divided by it; zeros stay zeros; evaluation changes nothing."""
-    sparse = as_features(torch.ones(400, 500) * (torch.rand(400, 500) < 0.1))
-    assert isinstance(sparse, SparseFeatures)
-    dropped = dropout(sparse, 0.3, training=True)
-    assert isinstance(dropped, SparseFeatures)
-    kept = dropped.values[dropped.values != 0]
-    torch.testing.assert_close(kept, torch.full_like(kept, 1 / 0.7))
-    count = len(sparse.values)
-    assert abs(len(kept) / count - 0.7) < 5 * (0.21 / count) ** 0.5
-    torch.testing.assert_close(dropped.transposed_product(torch.eye(len(dropped))).T, dropped.to_dense())
-    assert dropout(sparse, 0.3, training=False) is sparse
-
-
-def test_dropout_of_dense_signals() -> None:
-    """The distribution, the gradient, and torch's seed and random state as the only ones there are."""
-    x = torch.ones(300, 100, requires_grad=True)
-    torch.manual_seed(4)
-    state = torch.get_rng_state()
-    dropped = dropout(x, 0.3, training=True)
-    kept = dropped != 0
-    torch.testing.assert_close(dropped[kept], torch.full_like(dropped[kept], 1 / 0.7))
-    assert abs(float(kept.float().mean()) - 0.7) < 5 * (0.21 / x.numel()) ** 0.5
-    dropped.sum().backward()
-    assert torch.equal(x.grad, dropped.detach())
-    second = dropout(x, 0.3, training=True)
-    assert not torch.equal(second, dropped)
-    torch.set_rng_state(state)
-    assert torch.equal(dropout(x, 0.3, training=True), dropped)
-    assert dropout(x, 0.3, training=False) is x
-    assert torch.equal(dropout(x, 1.0, training=True), torch.zeros_like(x))
-
-
-def test_dropout_of_neighbouring_entries_is_independent() -> None:
-    torch.manual_seed(0)
-    kept = (dropout(torch.ones(200_003), 0.5, training=True) != 0).float() - 0.5
-    for lag in (1, 2, 3, 4, 8, 64, 256):
-        assert abs(float((kept[lag:] * kept[:-lag]).mean())) < 5 * 0.25 / len(kept) ** 0.5
-
-
-def test_rows_are_divided_by_their_sums() -> None:
+def test_row_normalize_divides_rows_by_sums_above_1() -> None:
     x = 9 * bag_of_words()
     x[3] = 0
-    x[4] = x[4] / (2 * x[4].sum())  # below 1: stays
+    x[4] = x[4] / (2 * x[4].sum())  # the sum is 1/2: unchanged
     sparse = row_normalize(as_features(x))
     assert isinstance(sparse, SparseFeatures)
     expected = torch.nn.functional.normalize(x, p=1)
@@ -85,10 +56,24 @@ def test_rows_are_divided_by_their_sums() -> None:
     torch.testing.assert_close(row_normalize(x), expected)
 
 
-def test_features_that_are_there_count_as_one() -> None:
+def test_binarize_replaces_nonzeros_by_1() -> None:
     x = 9 * bag_of_words()
-    for given in (x, as_features(x)):
-        assert torch.equal(as_dense(binarize(given)), (x != 0).float())
+    x[5] = -x[5]
+    for features in (x, as_features(x)):
+        assert torch.equal(as_dense(binarize(features)), (x != 0).float())
+
+
+@pytest.mark.parametrize("transform", [None, "row-normalize", "binarize"])
+def test_transforms_are_idempotent_and_leave_their_argument_unchanged(transform: FeatureTransform | None) -> None:
+    """Applying a transform twice would otherwise go unnoticed only by luck: the second one changes nothing."""
+    x, sparse = sparse_bag_of_words()
+    before = sparse.values.clone()
+    once = transform_features(sparse, transform)
+    torch.testing.assert_close(as_dense(transform_features(once, transform)), as_dense(once))
+    torch.testing.assert_close(as_dense(once), as_dense(transform_features(x, transform)))
+    assert torch.equal(sparse.values, before)
+    if transform is None:
+        assert once is sparse
 
 
 def test_dense_where_that_is_faster() -> None:
@@ -96,20 +81,22 @@ def test_dense_where_that_is_faster() -> None:
     assert isinstance(as_features(torch.zeros(50, 10)), torch.Tensor)
 
 
-def test_rows_and_repr() -> None:
-    x = bag_of_words()
-    sparse = as_features(x)
-    assert isinstance(sparse, SparseFeatures)
+def test_rows_columns_and_repr() -> None:
+    x, sparse = sparse_bag_of_words()
     rows = torch.tensor([3, 1, 40])
     assert torch.equal(sparse[rows].to_dense(), x[rows])
+    more = torch.rand(60, 2)
+    wider = hstack(sparse, more)
+    assert isinstance(wider, SparseFeatures)
+    assert torch.equal(wider.to_dense(), torch.cat([x, more], dim=1))
+    assert torch.equal(as_dense(hstack(x, more)), torch.cat([x, more], dim=1))
     assert repr(sparse) == f"SparseFeatures(shape=(60, 100), nonzeros={int((x != 0).sum())})"
     assert len(sparse) == 60
 
 
-@pytest.mark.parametrize("p", [0.0, 0.5])
-def test_gradient_passes_through_dropout(p: float) -> None:
-    sparse = as_features(bag_of_words())
-    layer = FeatureLinear(100, 3)
-    layer(dropout(sparse, p, training=True)).sum().backward()
-    assert layer.weight.grad is not None
-    assert torch.isfinite(layer.weight.grad).all()
+def test_features_survive_pickling() -> None:
+    """Processes that train in parallel receive the features this way."""
+    x, sparse = sparse_bag_of_words()
+    again = pickle.loads(pickle.dumps(sparse))
+    assert torch.equal(again.to_dense(), x)
+    torch.testing.assert_close(again.transposed_product(torch.eye(60)), x.t())

@@ -29,7 +29,7 @@ from polybasis.bases import PolynomialBasis
 from polybasis.data.dataset import LabelledNodes, Masks, Metric
 from polybasis.features import FeatureTransform
 from polybasis.store.arrays import chunks, crc32, drop_pages, open_array, read_header
-from polybasis.store.graph_folder import masks_of
+from polybasis.store.graph_folder import hash_of, masks_of
 
 KIND, VERSION, OLDEST = "polybasis store", 3, 2
 
@@ -104,7 +104,8 @@ class BasisStore(LabelledNodes):
     def fingerprint(self) -> str:
         """The same for two stores exactly if they were made of the same data in the same way."""
         made = (self.K, self.header["rows"], self.header["dtype"], self.feature_transform)
-        return f"{self.header.get('identity') or self.name} {made}"
+        identity = self.header.get("identity") or f"{self.name}@{hash_of(self.header['graph'])}"
+        return f"{identity} {made}"
 
     @property
     def K(self) -> int:

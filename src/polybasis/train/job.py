@@ -171,7 +171,7 @@ def run_jobs(
     if processes > 1 and len(missing) > 1:
         finished = _run_parallel(missing, processes, checkpoints, failed)
     elif cluster is not None:
-        finished = _run_on_cluster(missing, cluster, checkpoints, failed)
+        finished = _run_on_cluster(missing, cluster, checkpoints, out, failed)
     else:
         finished = _run_in_turn(missing, failed, checkpoints=checkpoints, out=out, on_epoch=on_epoch, group=group)
     for result in finished:
@@ -210,11 +210,12 @@ def _run_in_turn(jobs: list[Job], failed: list[tuple[Job, OverflowError]], **opt
 
 
 def _run_on_cluster(
-    jobs: list[Job], cluster: str, checkpoints: Path, failed: list[tuple[Job, OverflowError]]
+    jobs: list[Job], cluster: str, checkpoints: Path, out: Path | None, failed: list[tuple[Job, OverflowError]]
 ) -> Iterator[Result]:
     from polybasis.cluster import map_on_ray
 
-    for number, result in map_on_ray(_run_with, [(job, checkpoints.absolute()) for job in jobs], address=cluster):
+    folders = (checkpoints.absolute(), None if out is None else out.absolute())
+    for number, result in map_on_ray(_run_with, [(job, *folders) for job in jobs], address=cluster):
         try:
             yield result()
         except OverflowError as error:
@@ -242,5 +243,5 @@ def _run_parallel(
             raise
 
 
-def _run_with(job: Job, checkpoints: Path) -> Result:
-    return run_job(job, checkpoints=checkpoints)
+def _run_with(job: Job, checkpoints: Path, out: Path | None = None) -> Result:
+    return run_job(job, checkpoints=checkpoints, out=out)

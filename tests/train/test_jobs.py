@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -331,6 +333,30 @@ def test_divergence_is_reported_after_all_other_jobs_have_finished(tmp_path: Pat
         run_jobs(jobs, tmp_path / "results.jsonl", processes=processes)
     assert {result["key"] for result in read_results(tmp_path / "results.jsonl")} == {job.key for job in jobs[1:]}
     assert [path.name for path in tmp_path.iterdir()] == ["results.jsonl"]
+
+
+def test_a_cluster_gives_the_results_of_one_process_and_saves_the_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Jobs are sent with absolute paths; here they run in this process, in the reverse order."""
+
+    def in_reverse(
+        function: Callable[..., object], jobs: list[tuple[object, ...]], *, address: str
+    ) -> Iterator[tuple[int, Callable[[], object]]]:
+        assert address == "auto"
+        for number, arguments in reversed(list(enumerate(jobs))):
+            assert all(part.is_absolute() for part in arguments if isinstance(part, Path))
+            yield number, partial(function, *arguments)
+
+    monkeypatch.setattr("polybasis.cluster.map_on_ray", in_reverse)
+    monkeypatch.chdir(tmp_path)
+    expected = run_jobs(named_jobs(3), Path("one.jsonl"))
+    found = run_jobs(named_jobs(3), Path("cluster.jsonl"), cluster="auto")
+    assert [result["test_score"] for result in found] == [result["test_score"] for result in expected]
+    assert [result["split"] for result in read_results(Path("cluster.jsonl"))] == [2, 1, 0]
+    job = named_jobs(1)[0]
+    run_jobs([job], Path("cluster.jsonl"), out=Path("model"), cluster="auto")
+    assert TrainedModel.load("model").provenance["key"] == job.key
 
 
 def test_a_job_can_run_on_its_own(tmp_path: Path) -> None:

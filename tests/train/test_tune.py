@@ -13,7 +13,7 @@ from optuna.storages.journal import JournalFileBackend
 
 import polybasis as pb
 from polybasis.features import Features, transform_features
-from polybasis.nn.models.names import MODELS
+from polybasis.nn.models.names import MODELS, PRECOMPUTED
 from polybasis.train import Config, load_preset
 from polybasis.train.tune import ARGUMENTS, DROPOUTS, LEARNING_RATES, Search, suggest, tune
 
@@ -125,16 +125,21 @@ def test_without_optuna_the_error_says_how_to_install_it(tmp_path: Path, monkeyp
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("model", MODELS)
-def test_every_model_has_a_search_space_of_valid_configurations(model: str) -> None:
+@pytest.mark.parametrize(
+    "start",
+    [*map(Config.of, MODELS), *(Config.of(model, precomputed=True) for model in PRECOMPUTED)],
+    ids=lambda start: start.model.name,
+)
+def test_every_model_has_a_search_space_of_valid_configurations(start: Config) -> None:
     """Every argument of the space belongs to the model, and a rate is searched for each role."""
     study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
     for _ in range(3):
         trial = study.ask()
-        config = suggest(trial, Config.of(model, hidden=4))
+        config = suggest(trial, start.replace(hidden=4))
         network = config.make_model(5, 3, 7)
         assert set(config.optimizer.lr) == set(config.optimizer.weight_decay) == set(network.parameter_groups())
         assert config.preset == "tuned"
+        assert config.model.precomputed == start.model.precomputed
         for name, value in config.model.arguments.items():
             assert value in (DROPOUTS if "dropout" in name else ARGUMENTS[name])
         assert set(config.optimizer.lr.values()) <= set(LEARNING_RATES)

@@ -91,6 +91,7 @@ class NodeClassifier:
     def _key(self, data: NodeDataset, split: Split) -> str:
         digest = hashlib.sha256(f"{self.config.to_dict()} {self.seed} {data.fingerprint}".encode())
         for nodes in split:
+            digest.update(f"{len(nodes)} ".encode())
             digest.update(nodes.numpy().tobytes())
         return digest.hexdigest()[:16]
 

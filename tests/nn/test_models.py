@@ -1,4 +1,4 @@
-"""Every model of the tables by one contract, and the layers on the engine against PyTorch Geometric's own."""
+"""Every model by one contract, and its layers against PyTorch Geometric and the formulas of the papers."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from torch.nn.functional import cross_entropy
 import polybasis as pb
 from polybasis.bases import ChebyshevInterpolation
 from polybasis.features import as_dense
-from polybasis.nn.models import MODELS, model_class
+from polybasis.nn.models import MODELS, Model, model_class
 from polybasis.nn.models.arma import ARMALayer
 from polybasis.nn.models.chebnet import ChebLayer
 from polybasis.nn.models.decoupled import APPNP, GPRGNN, ChebNetII
 from polybasis.nn.models.gcn import GCNLayer
 from polybasis.nn.models.jacobiconv import JacobiConv
+from polybasis.nn.models.model import Precomputed
 from polybasis.nn.models.precomputed_features import GBP, NDLS, SIGN
 
 DATA = pb.data.csbm(nodes=120, features=80, seed=3)
@@ -28,7 +29,7 @@ DATA = pb.data.csbm(nodes=120, features=80, seed=3)
 
 @pytest.fixture(scope="session", params=["csbm", "texas"])
 def data(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> pb.data.NodeDataset:
-    """A made-up graph and a real one."""
+    """A synthetic graph and a real one."""
     if request.param == "csbm":
         return DATA
     raw: Path = request.getfixturevalue("data_root") / "webkb" / "texas"
@@ -41,11 +42,11 @@ def data(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 @pytest.mark.parametrize("name", MODELS)
 def test_contract(name: str, data: pb.data.NodeDataset) -> None:
-    """The loss falls, every parameter gets a finite gradient and is in one group, a reset gives a fresh start."""
+    """The loss falls, every parameter has a finite gradient and is in one group, a reset re-initialises all of them."""
     torch.manual_seed(1)
     x, graph, y = data.x, data.graph, data.y
     sizes = (data.num_features, 16, data.num_classes)
-    model = MODELS[name](*sizes, num_nodes=graph.num_nodes)
+    model = model_class(name)(*sizes, num_nodes=graph.num_nodes)
     start = copy.deepcopy(model.state_dict())
     optimizer = torch.optim.Adam([{"params": group} for group in model.parameter_groups().values()], lr=0.02)
     model.eval()
@@ -73,14 +74,14 @@ def test_contract(name: str, data: pb.data.NodeDataset) -> None:
     changed = [key for key, value in model.state_dict().items() if not torch.isfinite(value).all()]
     assert not changed
     assert model.state_dict().keys() == start.keys()
-    fresh = MODELS[name](*sizes, num_nodes=graph.num_nodes)
+    fresh = model_class(name)(*sizes, num_nodes=graph.num_nodes)
     assert {k: v.shape for k, v in fresh.state_dict().items()} == {k: v.shape for k, v in start.items()}
 
 
 def test_roles() -> None:
-    assert set(MODELS["favardgnn"](4, 4, 2).parameter_groups()) == {"linear", "coefficients", "recurrence"}
-    assert set(MODELS["optbasisgnn"](4, 4, 2).parameter_groups()) == {"linear", "coefficients"}
-    assert set(MODELS["appnp"](4, 4, 2).parameter_groups()) == {"linear"}
+    assert set(model_class("favardgnn")(4, 4, 2).parameter_groups()) == {"linear", "coefficients", "recurrence"}
+    assert set(model_class("optbasisgnn")(4, 4, 2).parameter_groups()) == {"linear", "coefficients"}
+    assert set(model_class("appnp")(4, 4, 2).parameter_groups()) == {"linear"}
 
 
 def test_repr() -> None:
@@ -89,14 +90,14 @@ def test_repr() -> None:
 
 
 def test_unknown_model() -> None:
-    with pytest.raises(ValueError, match="there is no model 'gat'; expected one of mlp, gcn"):
+    with pytest.raises(ValueError, match="unknown model 'gat'; expected one of mlp, gcn"):
         model_class("gat")
 
 
 @pytest.mark.parametrize("name", ["link", "linkx"])
-def test_models_with_a_weight_for_each_node_want_their_number(name: str) -> None:
+def test_models_with_weights_for_each_node_require_num_nodes(name: str) -> None:
     with pytest.raises(ValueError, match="pass num_nodes"):
-        MODELS[name](4, 4, 2)
+        model_class(name)(4, 4, 2)
 
 
 # ---- against PyTorch Geometric -------------------------------------------------------------------------------------
@@ -156,7 +157,7 @@ def test_gpr_gnn_starts_as_appnp() -> None:
     torch.testing.assert_close(gpr(DATA.x, DATA.graph), appnp(DATA.x, DATA.graph))
 
 
-def test_chebnetii_has_its_parameters_as_response_at_the_points() -> None:
+def test_the_response_of_chebnetii_at_the_nodes_is_its_parameters() -> None:
     K = 5
     model = ChebNetII(80, 8, 2, K=K)
     targets = torch.rand(K + 1)
@@ -179,26 +180,51 @@ def test_propagation_of_sign_gbp_and_ndls() -> None:
     looped = graph.with_self_loops()
     P = looped.matrix(torch.float32).to_dense()
     sign = SIGN(4, 8, 2, K=2)
-    torch.testing.assert_close(sign.propagated(x, looped), torch.stack([x, P @ x, P @ P @ x]))
+    torch.testing.assert_close(sign.precompute(x, graph).values[0], torch.stack([x, P @ x, P @ P @ x]))
 
     gbp = GBP(4, 8, 2, K=3, alpha=0.2, r=0.0)
     walk = looped.adjacency().toarray()
     walk = torch.from_numpy(walk / walk.sum(1, keepdims=True)).float()  # r = 0: D^-1 A
     expected = sum(0.2 * 0.8**k * torch.linalg.matrix_power(walk, k) @ x for k in range(4))
-    torch.testing.assert_close(gbp.propagated(x, looped), expected)
+    torch.testing.assert_close(gbp.propagate(x, looped), expected)
 
     torch.testing.assert_close(looped.stationary(x), torch.linalg.matrix_power(P.double(), 400).float() @ x)
-    all_steps = NDLS(4, 8, 2, K=5, epsilon=0.0).propagated(x, looped)
+    all_steps = NDLS(4, 8, 2, K=5, epsilon=0.0).propagate(x, looped)
     torch.testing.assert_close(all_steps, sum(torch.linalg.matrix_power(P, k) @ x for k in range(6)) / 6)
-    none = NDLS(4, 8, 2, K=5, epsilon=10.0).propagated(x, looped)
+    none = NDLS(4, 8, 2, K=5, epsilon=10.0).propagate(x, looped)
     torch.testing.assert_close(none, x)
 
 
+@pytest.mark.parametrize("name", MODELS)
+def test_precompute_is_the_part_of_forward_without_parameters(name: str) -> None:
+    """Logits on precomputed inputs equal those on features, to the last bit; a second call changes nothing."""
+    model = model_class(name)(80, 8, 2, num_nodes=120).eval()
+    inputs = model.precompute(DATA.x, DATA.graph)
+    assert model.precompute(inputs, DATA.graph) is inputs
+    with torch.no_grad():
+        assert torch.equal(model(inputs, DATA.graph), model(DATA.x, DATA.graph))
+    if isinstance(inputs, Precomputed):
+        tensors = [value for value in inputs.values if isinstance(value, torch.Tensor)]
+        assert not any(value.requires_grad for value in tensors)
+
+
 def test_propagated_features_are_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = GBP(80, 8, 2).eval()
-    calls = []
-    original = model.propagated
-    monkeypatch.setattr(model, "propagated", lambda *a: (calls.append(1), original(*a))[1])
-    model(DATA.x, DATA.graph)
-    model(DATA.x, DATA.graph)
+    """A model that is given precomputed inputs propagates nothing."""
+    calls, propagate = [], GBP.propagate
+    monkeypatch.setattr(GBP, "propagate", lambda *a: (calls.append(1), propagate(*a))[1])
+    model: Model = GBP(80, 8, 2).eval()
+    inputs = model.precompute(DATA.x, DATA.graph)
+    model(inputs, DATA.graph)
+    model(inputs, DATA.graph)
     assert len(calls) == 1
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_models_that_claim_to_be_deterministic_are(name: str) -> None:
+    """Without dropout the paper's two models have the same logits in training, which saves a pass in each epoch."""
+    rates = {key: 0.0 for key in model_class(name).hyperparameters() if "dropout" in key}
+    model = model_class(name)(80, 8, 2, num_nodes=120, **rates)
+    assert model.deterministic == (name in ("optbasisgnn", "favardgnn"))
+    if model.deterministic:
+        assert torch.equal(model.train()(DATA.x, DATA.graph), model.eval()(DATA.x, DATA.graph))
+        assert not model_class(name)(80, 8, 2, dropout2=0.1).deterministic

@@ -103,6 +103,8 @@ class LabelledNodes:
         rng = np.random.default_rng([seed, zlib.crc32(self.name.encode()), zlib.crc32(protocol.encode())])
         nodes = self.labelled.numpy()
         label = self.y.numpy()[nodes]
+        if not len(nodes):
+            return Split(self.labelled, self.labelled, self.labelled)
         if protocol == "per-class":
             return _per_class(nodes, label, rng)
         if protocol == "linkx":

@@ -100,6 +100,14 @@ def file_crc32(path: Path) -> int:
     return value
 
 
+def combined_checksum(checksums: dict[str, int]) -> str:
+    """One checksum of several."""
+    digest = 0
+    for name, value in sorted(checksums.items()):
+        digest = (digest * 1_000_003 + value + len(name)) % 2**64
+    return f"{digest:016x}"
+
+
 def zeros(rows: int, width: int) -> NDArray[np.float32]:
     """Page-aligned zeros, in huge pages where the system has them; 16 channels then fill one cache line."""
     memory = mmap.mmap(-1, max(1, rows * width * 4), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)

@@ -28,7 +28,7 @@ from torch import Tensor
 from polybasis.bases import PolynomialBasis
 from polybasis.data.dataset import LabelledNodes, Masks, Metric, masks_of
 from polybasis.features import FeatureTransform
-from polybasis.store.arrays import chunks, crc32, drop_pages, open_array, read_header
+from polybasis.store.arrays import chunks, combined_checksum, crc32, drop_pages, open_array, read_header
 
 KIND, VERSION, OLDEST = "polybasis store", 3, 2
 
@@ -174,7 +174,7 @@ def open_store(path: str | Path, *, verify: bool = False) -> BasisStore:
         nodes=open_array(folder / "nodes.npy", (rows,)) if header.get("named") else None,
         structure_only=bool(header.get("structure_only")),
         feature_transform=header.get("feature_transform"),
-        dataset_identity=header.get("identity") or header["name"],
+        dataset_identity=header.get("identity") or f"{header['name']}@{combined_checksum(header['graph'])}",
         header=header,
     )
     if verify:

@@ -27,7 +27,16 @@ from polybasis.data.dataset import Metric, NodeDataset, masks_of
 from polybasis.features import as_dense, as_features
 from polybasis.files import lock_for, write_atomically
 from polybasis.graph import Graph
-from polybasis.store.arrays import VectorWriter, chunks, create_array, drop_pages, file_crc32, open_array, read_header
+from polybasis.store.arrays import (
+    VectorWriter,
+    chunks,
+    combined_checksum,
+    create_array,
+    drop_pages,
+    file_crc32,
+    open_array,
+    read_header,
+)
 
 KIND, VERSION, OLDEST = "polybasis graph", 3, 2
 MAX_BUCKETS = 512
@@ -130,7 +139,7 @@ class GraphFolder:
     @property
     def identity(self) -> str:
         """Names the contents: the name of a catalogued data set, or the name and a checksum."""
-        checksum = hash_of(self.header["crc32"])
+        checksum = combined_checksum(self.header["crc32"])
         return str(self.header.get("identity") or f"{self.name}@{checksum}")
 
     def load(self) -> NodeDataset:
@@ -190,14 +199,6 @@ class GraphFolder:
             drop_pages(self.indices)
         if (above - below) % 2**64:
             raise ValueError(f"{self.path / 'indices.npy'} is not symmetric: an edge has one direction only")
-
-
-def hash_of(checksums: dict[str, int]) -> str:
-    """One checksum of several."""
-    digest = 0
-    for name, value in sorted(checksums.items()):
-        digest = (digest * 1_000_003 + value + len(name)) % 2**64
-    return f"{digest:016x}"
 
 
 def _hash_pairs(low: NDArray[np.int64], high: NDArray[np.int64]) -> NDArray[np.uint64]:

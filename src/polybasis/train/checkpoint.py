@@ -71,4 +71,5 @@ def read_checkpoint(
         torch.set_rng_state(tensors["random"])
         return part("best."), progress
     except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as error:
-        raise ValueError(f"{path} is not a checkpoint of this job ({error}); remove it to start over") from error
+        reason = " ".join(str(error).split())  # torch writes several lines
+        raise ValueError(f"{path} is not a checkpoint of this job ({reason}); remove it to start over") from error

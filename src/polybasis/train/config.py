@@ -20,6 +20,7 @@
 from __future__ import annotations
 
 import tomllib
+from copy import deepcopy
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from importlib import resources
@@ -134,10 +135,10 @@ class Config:
         50
         """
         if not precomputed:
-            return _changed(cls, {"model": ModelConfig(model)}, values)
+            return _changed(cls, {"model": ModelConfig(model, precomputed=precomputed)}, values)
         lr = {"linear": 0.001, "coefficients": 0.01, "recurrence": 0.01}
         sections = {
-            "model": ModelConfig(model, hidden=512, precomputed=True),
+            "model": ModelConfig(model, hidden=512, precomputed=precomputed),
             "optimizer": OptimizerConfig(lr=lr, weight_decay={"linear": 0.0}),
             "stopping": StoppingConfig(epochs=200, patience=30),
         }
@@ -254,7 +255,7 @@ class Config:
         for section in ("optimizer", "stopping"):
             values = {item.name: getattr(getattr(self, section), item.name) for item in fields(SECTIONS[section])}
             document[section] = {name: value for name, value in values.items() if value is not None}
-        return document
+        return deepcopy(document)
 
     @classmethod
     def from_dict(cls, document: dict[str, Any], origin: str = "configuration") -> Config:
@@ -277,8 +278,11 @@ class Config:
             if not isinstance(section, dict):
                 raise ValueError(f"{origin}: {name} is {section!r}; expected a section [{name}]")
             for key in section:
-                if name != "model" and _SECTION_OF.get(key) != name:
+                # Other keys of [model] are arguments of the model, which are checked below.
+                default = "model" if name == "model" and key not in known else None
+                if _SECTION_OF.get(key, default) != name or key == "arguments":
                     expected = ", ".join(item.name for item in fields(SECTIONS[name]))
+                    expected = expected.replace("arguments", "arguments of the model")
                     raise ValueError(f"{origin}: unknown key {key!r} in [{name}]; expected {expected}")
             values |= section
         if "name" not in values:

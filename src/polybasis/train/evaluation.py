@@ -31,9 +31,9 @@ def evaluate(trained: TrainedModel, source: Source) -> list[dict[str, Any]]:
     unknown = [value for value in data.classes if value not in index]
     if unknown:
         raise ValueError(f"{data.name} has the class {unknown[0]!r}, which the model does not know")
-    # The same class may have another index in this data than in the model.
+    # The same class may have another index in this data than in the model, which may know more classes.
     order = torch.tensor([index[value] for value in data.classes])
-    logits = trained.logits(data)[:, order] if list(trained.classes) != list(data.classes) else trained.logits(data)
+    logits = trained.logits(data)
     made = trained.provenance
     if made.get("data") == data.dataset_identity:
         split = data.split(made["protocol"], made["split"])
@@ -44,10 +44,10 @@ def evaluate(trained: TrainedModel, source: Source) -> list[dict[str, Any]]:
     for name, nodes in parts.items():
         if len(nodes) == 0:
             continue
-        scores, y = logits[nodes], data.y[nodes]
+        scores, y = logits[nodes], order[data.y[nodes]]
         row = {"nodes": name, "count": len(nodes), "accuracy": float((scores.argmax(1) == y).float().mean())}
         if data.metric != "accuracy":
-            row[data.metric] = data.score(scores, nodes)
+            row[data.metric] = data.score(scores[:, order], nodes)
         row["cross entropy"] = float(torch.nn.functional.cross_entropy(scores, y))
         rows.append(row)
     return rows

@@ -259,7 +259,7 @@ def run_jobs(
         from polybasis.train.parallel import run_in_processes, run_on_cluster
 
         if cluster is not None:
-            finished = run_on_cluster(missing, cluster, checkpoints, failed)
+            finished = run_on_cluster(missing, cluster, checkpoints, out, failed)
         else:
             finished = run_in_processes(missing, processes, checkpoints, failed)
     else:

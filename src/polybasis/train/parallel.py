@@ -15,10 +15,11 @@ from polybasis.train.results import Result
 
 
 def run_on_cluster(
-    jobs: list[Job], cluster: str, checkpoints: Path, failed: list[tuple[Job, OverflowError]]
+    jobs: list[Job], cluster: str, checkpoints: Path, out: Path | None, failed: list[tuple[Job, OverflowError]]
 ) -> Iterator[Result]:
     """Runs jobs on a Ray cluster, each on one processor; appends those that diverged to ``failed``."""
-    for number, result in map_on_ray(_run_with, [(job, checkpoints.absolute()) for job in jobs], address=cluster):
+    folders = (checkpoints.absolute(), None if out is None else out.absolute())
+    for number, result in map_on_ray(_run_with, [(job, *folders) for job in jobs], address=cluster):
         try:
             yield result()
         except OverflowError as error:
@@ -47,5 +48,5 @@ def run_in_processes(
             raise
 
 
-def _run_with(job: Job, checkpoints: Path) -> Result:
-    return run_job(job, checkpoints=checkpoints)
+def _run_with(job: Job, checkpoints: Path, out: Path | None = None) -> Result:
+    return run_job(job, checkpoints=checkpoints, out=out)

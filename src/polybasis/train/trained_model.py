@@ -123,8 +123,9 @@ class TrainedModel:
             if data.feature_transform != self.config.feature_transform:
                 ours, theirs = self.config.feature_transform, data.feature_transform
                 raise ValueError(f"the model was trained with feature transform {ours}; the store has {theirs}")
-            if self.config.model.arguments.get("K", 0) > data.K:
-                raise ValueError(f"the model has degree {self.config.model.arguments['K']}; the store has {data.K}")
+            K = self.config.model.arguments.get("K", self.config.hyperparameters()["K"])
+            if K > data.K:
+                raise ValueError(f"the model has degree {K}; the store has {data.K}")
         if data.structure_only != self.structure_only:
             trained = "on structure only: pass no features" if self.structure_only else "with features: pass features"
             raise ValueError(f"the model was trained {trained}")
@@ -139,7 +140,7 @@ class TrainedModel:
         """Writes the model to a folder; an older model there stays valid until the new one is complete."""
         folder = Path(path)
         content = save_tensors({name: value.contiguous() for name, value in self.model.state_dict().items()})
-        weights = f"weights-{hashlib.sha256(content).hexdigest()[:16]}.safetensors"
+        weights = _weights_name(content)
         write_atomically(folder / weights, content)
         document = {
             "format": KIND,
@@ -181,7 +182,7 @@ class TrainedModel:
             config = Config.from_dict(document["config"])
             classes, features = document["classes"], document["features"]
             model = config.make_model(features, len(classes), document["num_nodes"])
-            model.load_state_dict(load_tensors((folder / document["weights"]).read_bytes()))
+            model.load_state_dict(load_tensors(_read_weights(folder / document["weights"])))
             return cls(
                 config=config,
                 model=model.eval(),
@@ -195,4 +196,19 @@ class TrainedModel:
                 provenance=document["provenance"],
             )
         except (ValueError, KeyError, TypeError, RuntimeError, AttributeError, SafetensorError) as error:
-            raise ValueError(f"{folder} does not hold a readable model: {error}") from error
+            reason = " ".join(str(error).split())  # torch writes several lines
+            raise ValueError(f"{folder} does not hold a readable model: {reason}") from error
+
+
+def _weights_name(content: bytes) -> str:
+    return f"weights-{hashlib.sha256(content).hexdigest()[:16]}.safetensors"
+
+
+def _read_weights(path: Path) -> bytes:
+    """The weights, compared with the checksum in their name."""
+    if not path.exists():
+        raise ValueError(f"{path} does not exist")
+    content = path.read_bytes()
+    if _weights_name(content) != path.name:
+        raise ValueError(f"{path}: checksum mismatch")
+    return content

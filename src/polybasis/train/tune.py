@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from polybasis.data.dataset import NodeDataset
-from polybasis.nn.models.model import model_class
 from polybasis.train.config import Config
 from polybasis.train.fitting import Progress, fit
 from polybasis.train.job import Source
@@ -55,13 +54,12 @@ def suggest(trial: optuna.Trial, start: Config) -> Config:
 
     The paper lists learning rates up to 0.5; those of its published hyperparameters are all included.
     """
-    model = start.model.name
     values: dict[str, Any] = {}
-    for name in model_class(model).hyperparameters():
+    for name in start.hyperparameters():
         choices = DROPOUTS if "dropout" in name else ARGUMENTS.get(name)
         if choices is not None:
             values[name] = trial.suggest_categorical(name, choices)
-    roles: list[str] = list(model_class(model)(2, 2, 2, num_nodes=2).parameter_groups())
+    roles: list[str] = list(start.replace(hidden=2, ensemble_size=1).make_model(2, 2, 2).parameter_groups())
     lr = {role: trial.suggest_categorical(f"lr.{role}", LEARNING_RATES) for role in roles}
     decay = {role: trial.suggest_categorical(f"weight_decay.{role}", WEIGHT_DECAYS) for role in roles}
     return start.replace(**values, lr=lr, weight_decay=decay, preset="tuned")

@@ -16,7 +16,7 @@ from polybasis.nn.models import Model, OptBasisGNN
 from polybasis.train import Config, Fit, fit
 from polybasis.train.checkpoint import read_checkpoint, write_checkpoint
 from polybasis.train.config import EarlyStopping
-from polybasis.train.fitting import FullBatch, OnEpoch, Progress
+from polybasis.train.fitting import Evaluation, FullBatch, OnEpoch, Progress
 
 DATA = pb.data.csbm(nodes=150, features=40, seed=2)
 SPLIT = DATA.split("per-class", 0)
@@ -83,15 +83,15 @@ def test_the_best_epoch_is_restored_and_patience_ends_training() -> None:
 def test_early_stopping_on_the_loss_keeps_the_epoch_of_the_lowest_loss() -> None:
     config = quick(epochs=80, patience=80, early_stopping="loss", dropout=0.0, dropout2=0.0)
     losses: list[float] = []
-    task_logits = FullBatch.logits
+    evaluate = FullBatch.evaluate
 
-    def recorded(task: FullBatch, model: Model, nodes: torch.Tensor) -> torch.Tensor:
-        logits = task_logits(task, model, nodes)
-        losses.append(float(torch.nn.functional.cross_entropy(logits, DATA.y[nodes])))
-        return logits
+    def recorded(task: FullBatch, model: Model, nodes: torch.Tensor) -> Evaluation:
+        evaluation = evaluate(task, model, nodes)
+        losses.append(float(torch.nn.functional.cross_entropy(evaluation.logits, DATA.y[nodes])))
+        return evaluation
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(FullBatch, "logits", recorded)
+        patch.setattr(FullBatch, "evaluate", recorded)
         fitted = fit(config, DATA, SPLIT, 0)
     with torch.no_grad():
         logits = fitted.model(DATA.x, DATA.graph)[SPLIT.val]

@@ -1,7 +1,7 @@
-"""OptBasisGNN as the paper's pseudo-code has it, on PyTorch Geometric's message passing and dense features.
+"""OptBasisGNN with PyTorch Geometric's message passing and dense features, following the paper's pseudocode.
 
-What `polybasis bench` compares the engine with. Not part of the package: it keeps one message for every edge and
-channel, orthogonalises once, and normalises with a clamp, as the appendix does.
+`polybasis bench` compares polybasis with this implementation, which is not part of the package. It materialises one
+message per edge and channel, orthogonalises once, and clamps norms, as in the paper's appendix.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
 
 class OptBasisFilter(MessagePassing):
-    """z = sum_k alpha_k v_k, with P v as messages along edges."""
+    """The filter z = sum_k alpha_k v_k, with products P v by message passing."""
 
     def __init__(self, channels: int, K: int) -> None:
         super().__init__(aggr="add")
@@ -23,12 +23,12 @@ class OptBasisFilter(MessagePassing):
 
     def forward(self, x: Tensor, edge_index: Tensor, weight: Tensor) -> Tensor:
         v = x / torch.linalg.vector_norm(x, dim=0).clamp(min=1e-8)
-        before = torch.zeros_like(v)
+        previous = torch.zeros_like(v)
         z = self.alpha[0] * v
         for alpha in self.alpha[1:]:
             w = self.propagate(edge_index, x=v, weight=weight)
-            w = w - torch.einsum("nd,nd->d", w, v) * v - torch.einsum("nd,nd->d", w, before) * before
-            v, before = w / torch.linalg.vector_norm(w, dim=0).clamp(min=1e-8), v
+            w = w - torch.einsum("nd,nd->d", w, v) * v - torch.einsum("nd,nd->d", w, previous) * previous
+            v, previous = w / torch.linalg.vector_norm(w, dim=0).clamp(min=1e-8), v
             z = z + alpha * v
         return z
 
@@ -36,15 +36,23 @@ class OptBasisFilter(MessagePassing):
         return weight.unsqueeze(-1) * x_j
 
 
-def normalised(edge_index: Tensor, num_nodes: int) -> tuple[Tensor, Tensor]:
-    """Both directions of every edge with the symmetric normalisation, as PyG computes it."""
-    both = torch.cat([edge_index, edge_index.flip(0)], dim=1).unique(dim=1)
-    both = both[:, both[0] != both[1]]
-    return gcn_norm(both, num_nodes=num_nodes, add_self_loops=False)
+def normalised_adjacency(edge_index: Tensor, num_nodes: int) -> tuple[Tensor, Tensor]:
+    """Makes a graph undirected, without self-loops and duplicates, and normalises it symmetrically.
+
+    Args:
+        edge_index: (2, E).
+        num_nodes: number of nodes.
+
+    Returns:
+        The edges in both directions, (2, E'), and their weights, (E',).
+    """
+    undirected = torch.cat([edge_index, edge_index.flip(0)], dim=1).unique(dim=1)
+    undirected = undirected[:, undirected[0] != undirected[1]]
+    return gcn_norm(undirected, num_nodes=num_nodes, add_self_loops=False)
 
 
 class OptBasisGNN(torch.nn.Module):
-    """Linear, filter, linear, on dense features, with the dropouts of the published settings."""
+    """A linear layer, the filter and a linear layer, with dropout as in the published code."""
 
     def __init__(self, features: int, hidden: int, classes: int, K: int, dropout: float, dropout2: float) -> None:
         super().__init__()
@@ -54,5 +62,5 @@ class OptBasisGNN(torch.nn.Module):
 
     def forward(self, x: Tensor, edge_index: Tensor, weight: Tensor) -> Tensor:
         signal = self.dropout2(torch.relu(self.first(self.dropout(x))))
-        signal = signal + 1e-5 * torch.rand_like(signal)  # the published code's guard against zero signals
+        signal = signal + 1e-5 * torch.rand_like(signal)  # as in the published code, against zero signals
         return self.last(self.dropout(self.filter(signal, edge_index, weight)))

@@ -1,9 +1,9 @@
-"""Which format a store should have: blocks of channels, whole rows, or Zarr v3, read in batches.
+"""Compares file formats for a store by the time to read a batch: whole rows, blocks of channels, and Zarr v3.
 
     python benchmarks/store_formats.py FOLDER [ROWS]
 
-Every format holds the same numbers, ROWS x 11 x 128 float32. A batch of 50,000 rows is read at random places, and in
-runs of 256 rows in random order; from the file cache, and from disk. The best of three.
+Every format holds the same array, ROWS x 11 x 128 in float32. A batch has 50,000 rows: random ones, or random runs of
+256 consecutive rows; read from the page cache, and from disk. Reports the best of three runs.
 """
 
 from __future__ import annotations
@@ -20,56 +20,57 @@ from pathlib import Path
 import numpy as np
 import zarr
 
-DEGREES, CHANNELS, BATCH, RUN, WIDTH = 11, 128, 50_000, 256, 16
+DEGREES, CHANNELS, BATCH, RUN, BLOCK = 11, 128, 50_000, 256, 16
 Read = Callable[[np.ndarray], object]
 MAPPED: list[np.memmap] = []
 
 
-def make(folder: Path, rows: int) -> dict[str, Read]:
+def write_formats(folder: Path, rows: int) -> dict[str, Read]:
+    """Writes the same random rows in every format and returns a function per format that reads rows by index."""
     shape = (rows, DEGREES, CHANNELS)
     rng = np.random.default_rng(0)
     whole = np.lib.format.open_memmap(folder / "whole.npy", mode="w+", dtype=np.float32, shape=shape)
     parts = [
-        np.lib.format.open_memmap(folder / f"part{i}.npy", mode="w+", dtype=np.float32, shape=(rows, DEGREES, WIDTH))
-        for i in range(CHANNELS // WIDTH)
+        np.lib.format.open_memmap(folder / f"part{i}.npy", mode="w+", dtype=np.float32, shape=(rows, DEGREES, BLOCK))
+        for i in range(CHANNELS // BLOCK)
     ]
     chunked = {
-        f"zarr, {height} rows a chunk, {'zstd' if packed else 'plain'}": zarr.create_array(
-            folder / f"zarr-{height}-{packed}",
+        f"zarr, {height} rows per chunk, {'zstd' if compressed else 'uncompressed'}": zarr.create_array(
+            folder / f"zarr-{height}-{compressed}",
             shape=shape,
             chunks=(height, DEGREES, CHANNELS),
             dtype=np.float32,
-            compressors="auto" if packed else None,
+            compressors="auto" if compressed else None,
         )
-        for height, packed in ((64, False), (1024, False), (1024, True))
+        for height, compressed in ((64, False), (1024, False), (1024, True))
     }
     for first in range(0, rows, 1 << 14):
-        here = slice(first, min(first + (1 << 14), rows))
-        piece = rng.standard_normal((here.stop - here.start, DEGREES, CHANNELS), dtype=np.float32)
-        whole[here] = piece
+        chunk = slice(first, min(first + (1 << 14), rows))
+        values = rng.standard_normal((chunk.stop - chunk.start, DEGREES, CHANNELS), dtype=np.float32)
+        whole[chunk] = values
         for i, part in enumerate(parts):
-            part[here] = piece[:, :, i * WIDTH : (i + 1) * WIDTH]
+            part[chunk] = values[:, :, i * BLOCK : (i + 1) * BLOCK]
         for array in chunked.values():
-            array[here] = piece
+            array[chunk] = values
     MAPPED.extend([whole, *parts])
     out = np.empty((BATCH, DEGREES, CHANNELS), dtype=np.float32)
 
-    def from_whole(places: np.ndarray) -> object:
-        return np.take(whole, places, axis=0, out=out, mode="clip")
+    def read_whole(indices: np.ndarray) -> object:
+        return np.take(whole, indices, axis=0, out=out, mode="clip")
 
-    def from_parts(places: np.ndarray) -> object:
+    def read_parts(indices: np.ndarray) -> object:
         for i, part in enumerate(parts):
-            out[:, :, i * WIDTH : (i + 1) * WIDTH] = part[places]
+            out[:, :, i * BLOCK : (i + 1) * BLOCK] = part[indices]
         return out
 
-    readers: dict[str, Read] = {"one array": from_whole, f"arrays of {WIDTH} channels": from_parts}
+    readers: dict[str, Read] = {"one array": read_whole, f"arrays of {BLOCK} channels": read_parts}
     for name, array in chunked.items():
-        readers[name] = lambda places, array=array: array.oindex[places]
+        readers[name] = lambda indices, array=array: array.oindex[indices]
     return readers
 
 
-def forget(folder: Path) -> None:
-    """Takes the files out of the system's cache."""
+def evict(folder: Path) -> None:
+    """Evicts the files of a folder from the page cache."""
     os.sync()
     for array in MAPPED:
         array._mmap.madvise(mmap.MADV_DONTNEED)
@@ -86,23 +87,23 @@ def main() -> None:
     folder.mkdir(parents=True)
     rng = np.random.default_rng(1)
     try:
-        for name, read in make(folder, rows).items():
+        for name, read in write_formats(folder, rows).items():
             line: dict[str, object] = {"format": name, "rows": rows}
             for order in ("random", "runs"):
                 for cache in ("cached", "disk"):
                     best = float("inf")
                     for _ in range(3):
                         if order == "random":
-                            places = np.sort(rng.choice(rows, BATCH, replace=False))
+                            indices = np.sort(rng.choice(rows, BATCH, replace=False))
                         else:
                             starts = rng.choice(rows // RUN, -(-BATCH // RUN), replace=False) * RUN
-                            places = (np.sort(starts)[:, None] + np.arange(RUN)).ravel()[:BATCH]
+                            indices = (np.sort(starts)[:, None] + np.arange(RUN)).ravel()[:BATCH]
                         if cache == "disk":
-                            forget(folder)
+                            evict(folder)
                         else:
-                            read(places)
+                            read(indices)
                         start = time.perf_counter()
-                        read(places)
+                        read(indices)
                         best = min(best, time.perf_counter() - start)
                     line[f"{order}, {cache}"] = round(best, 3)
             print(json.dumps(line), flush=True)

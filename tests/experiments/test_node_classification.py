@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from polybasis.experiments import filter_results, node_classification, paper, scale
-from polybasis.experiments.comparison import compared
+from polybasis.experiments.comparison import compare_with_paper
 from polybasis.train.config import Config, stored_config
 
 RESULTS = Path(__file__).parents[2] / "results"
@@ -75,7 +75,7 @@ def test_verdicts() -> None:
         result = {"model": "mlp", "dataset": "chameleon", "settings": "tuned", "epochs": 1, "seconds": 1.0}
         result |= {"protocol": "per-class", "config": {}}
         results = [{**result, "test_accuracy": accuracy / 100, "val_accuracy": 0.5}] * 2
-        return compared(results, "node-classification", ("mlp",), ("chameleon",))[0]["verdict"]
+        return compare_with_paper(results, "node-classification", ("mlp",), ("chameleon",))[0]["verdict"]
 
     assert verdict(mean + 0.1) == "above"
     assert verdict(mean - interval + 0.01) == "within"
@@ -85,7 +85,9 @@ def test_verdicts() -> None:
 def test_runs_of_different_settings_are_not_averaged() -> None:
     result = {"model": "mlp", "dataset": "cora", "settings": "tuned", "epochs": 1, "seconds": 1.0, "val_accuracy": 0.5}
     result |= {"protocol": "per-class", "test_accuracy": 0.5}
-    rows = compared([{**result, "config": {"epochs": n}} for n in (1, 2)], "node-classification", ("mlp",), ("cora",))
+    rows = compare_with_paper(
+        [{**result, "config": {"epochs": n}} for n in (1, 2)], "node-classification", ("mlp",), ("cora",)
+    )
     assert [row["splits"] for row in rows] == [1, 1]
 
 

@@ -1,4 +1,4 @@
-"""The report as a browser shows it, and the pictures in it."""
+"""The HTML report in a browser, and the figures of a model."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shuti
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What `polybasis demo` writes."""
+    """The report of `polybasis demo`."""
     out = tmp_path_factory.mktemp("demo")
     run = [sys.executable, "-c", "from polybasis.cli import main; main()", "demo", "--out", str(out), "--splits", "1"]
     subprocess.run(run, check=True, capture_output=True)
     return out / "report.html"
 
 
-def test_the_report_is_one_small_file(report: Path) -> None:
+def test_the_report_is_one_self_contained_file(report: Path) -> None:
     text = report.read_text()
     assert report.stat().st_size < 5e6
     assert not re.search(r"""(?:src|href)=["'](?!data:)""", text)
@@ -46,7 +46,7 @@ def test_the_report_is_one_small_file(report: Path) -> None:
 @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 @pytest.mark.parametrize("width", [360, 1280])
 def test_the_report_in_a_browser(report: Path, width: int, tmp_path: Path) -> None:
-    """Every figure is shown, nothing is wider than the window, nothing is said on the console."""
+    """All figures load, no content overflows the window, and the console stays empty, in light and dark mode."""
     probe = """
       const frame = document.querySelector("iframe");
       frame.addEventListener("load", () => {
@@ -101,8 +101,8 @@ def test_text_on_a_page_is_escaped(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("model", ["optbasisgnn", "favardgnn", "bernnet", "jacobiconv"])
-def test_a_models_responses_are_what_it_does(model: str, tmp_path: Path) -> None:
-    """On eigenvectors the filter is multiplication by the response."""
+def test_the_response_of_a_model_is_its_filter_in_the_spectral_domain(model: str, tmp_path: Path) -> None:
+    """The filter multiplies each eigenvector by the response at its eigenvalue."""
     torch.manual_seed(0)
     data = pb.data.csbm(nodes=60, features=8, seed=2)
     made = pb.nn.models.model_class(model)(8, 6, 2, K=4).eval()
@@ -117,7 +117,7 @@ def test_a_models_responses_are_what_it_does(model: str, tmp_path: Path) -> None
         filtered = layer(signal, data.graph).double()
         response = layer.response(mu, signal, data.graph)
     expected = U @ (response * (U.T @ signal.double()))
-    if model == "optbasisgnn":  # its responses are those to signals of length 1
+    if model == "optbasisgnn":  # its response refers to signals of unit norm
         expected = expected / torch.linalg.vector_norm(signal.double(), dim=0)
     torch.testing.assert_close(filtered, expected, atol=1e-4, rtol=1e-4)
     written = draw_model(made, data.x, data.graph, tmp_path)
@@ -125,13 +125,13 @@ def test_a_models_responses_are_what_it_does(model: str, tmp_path: Path) -> None
     assert all(path.stat().st_size > 1000 for path in written)
 
 
-def test_models_without_a_filter_are_refused() -> None:
+def test_models_without_a_filter_raise() -> None:
     data = pb.data.csbm(nodes=30, features=4, seed=0)
     with pytest.raises(ValueError, match="MLP has 0 polynomial filters"):
         filters_of(pb.nn.models.model_class("mlp")(4, 3, 2), data.x, data.graph)
 
 
-def test_the_spectral_density_is_that_of_the_eigenvalues() -> None:
+def test_the_spectral_density_approximates_the_eigenvalue_histogram() -> None:
     graph = pb.data.csbm(nodes=400, features=4, seed=0).graph
     edges, heights = spectral_density(graph, bins=8)
     eigenvalues = torch.linalg.eigvalsh(graph.matrix(torch.float64).to_dense())
@@ -140,8 +140,8 @@ def test_the_spectral_density_is_that_of_the_eigenvalues() -> None:
     assert float((heights * np.diff(edges)).sum()) == pytest.approx(1)
 
 
-def test_the_spectral_density_keeps_its_ends() -> None:
-    """Separate edges have the eigenvalues 1 and -1 and no others."""
+def test_the_spectral_density_includes_the_end_points() -> None:
+    """A graph of disjoint edges has the eigenvalues 1 and -1 only."""
     pairs = torch.arange(400).view(-1, 2).T
     edges, heights = spectral_density(pb.Graph.from_edge_index(pairs), bins=10)
     weights = heights * np.diff(edges)
@@ -149,7 +149,7 @@ def test_the_spectral_density_keeps_its_ends() -> None:
     assert weights[1:-1].sum() < 1e-9
 
 
-def test_channels_of_low_rank_have_no_weight_function(tmp_path: Path) -> None:
+def test_rank_deficient_channels_have_no_weight_function(tmp_path: Path) -> None:
     star = pb.Graph.from_edge_index([[0, 0, 0, 0], [1, 2, 3, 4]])
     model = pb.nn.OptBasisGNN(3, 4, 2, K=6)
     assert filters_of(model, torch.rand(5, 3), star).weight_functions() is None
@@ -157,15 +157,15 @@ def test_channels_of_low_rank_have_no_weight_function(tmp_path: Path) -> None:
     draw_model(pb.nn.FavardGNN(3, 4, 2, K=0), torch.rand(5, 3), star, tmp_path)
 
 
-def test_figures_are_the_same_bytes_twice(tmp_path: Path) -> None:
+def test_figures_are_deterministic(tmp_path: Path) -> None:
     curves = {"a": np.ones((5, 1)), "b": np.full((5, 1), 2.0)}
     first = figures.save(figures.draw_convergence(curves, ["sample"], [0.5]), tmp_path / "one")
     second = figures.save(figures.draw_convergence(curves, ["sample"], [0.5]), tmp_path / "two")
-    for one, two in zip(first, second, strict=True):
-        assert one.read_bytes() == two.read_bytes()
+    for a, b in zip(first, second, strict=True):
+        assert a.read_bytes() == b.read_bytes()
 
 
-def test_a_fitted_filter_draws_itself() -> None:
+def test_the_plot_of_a_fitted_filter_is_its_response() -> None:
     graph = pb.data.csbm(nodes=50, features=4, seed=0).graph
     x = torch.rand(graph.num_nodes)
     axes = pb.GraphFilter(3).fit(graph, x, graph @ x).plot()

@@ -1,4 +1,4 @@
-"""Timings in one process: the same threads and data type for all, after a warm-up, the best of several runs."""
+"""Benchmarks: best of several runs after a warm-up, all in one process with the same threads and data type."""
 
 from polybasis.bench.epochs import bench_epochs
 from polybasis.bench.filters import bench_filters

@@ -1,4 +1,4 @@
-"""A whole training epoch, step and evaluation, against message passing on dense features."""
+"""Time of a training epoch (step and evaluation), compared with message passing on dense features."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from polybasis.data.dataset import NodeDataset
 from polybasis.features import SparseFeatures
 from polybasis.nn import OptBasisGNN
 
-# Nodes, edges, features and nonzeros of the features as of the data sets, and the published settings' K and dropouts.
+# For each data set: its nodes, edges, features and nonzero features; the published hyperparameters of OptBasisGNN.
 SIZES: dict[str, tuple[tuple[int, int, int, int], dict[str, Any]]] = {
     "chameleon": ((2_277, 31_371, 2_325, 29_157), {"K": 16, "dropout": 0.2, "dropout2": 0.6}),
     "squirrel": ((5_201, 198_353, 2_089, 93_477), {"K": 20, "dropout": 0.0, "dropout2": 0.5}),
@@ -29,34 +29,41 @@ SIZES: dict[str, tuple[tuple[int, int, int, int], dict[str, Any]]] = {
 def bench_epochs(
     size: str, *, repeats: int = 5, reference: Path | None = None, data_root: str | None = None
 ) -> list[dict[str, Any]]:
-    """Seconds of one epoch of OptBasisGNN, and of the reference where given.
+    """Times an epoch of OptBasisGNN and, if given, of a reference implementation.
 
     Args:
         size: ``chameleon`` or ``squirrel``.
-        repeats: number of timed epochs; the fastest counts. The reference is timed twice after a warm-up.
-        reference: the message-passing code; left out unless given.
-        data_root: where data sets are; the real one is used if installed, else a synthetic one of its size.
+        repeats: number of timed epochs, of which the fastest is reported. The reference runs twice after a warm-up.
+        reference: path of the message-passing implementation; omitted by default.
+        data_root: folder of the data sets. If the data set is not installed, a synthetic one of its size is used.
+
+    Returns:
+        One row per implementation: ``data``, ``contender``, ``seconds``, ``times`` (relative to polybasis) and the
+        hyperparameters.
+
+    Raises:
+        FileNotFoundError: if ``reference`` does not exist.
     """
-    settings = SIZES[size][1]
-    real = is_installed(size, data_root)
-    data = load(size, data_root) if real else _synthetic(size)
+    hyperparameters = SIZES[size][1]
+    installed = is_installed(size, data_root)
+    data = load(size, data_root) if installed else _synthetic(size)
     x = data.x
-    calls = {"polybasis": _epoch(OptBasisGNN(data.num_features, 64, 5, **settings), data.y, x, data.graph)}
+    calls = {"polybasis": _epoch(OptBasisGNN(data.num_features, 64, 5, **hyperparameters), data.y, x, data.graph)}
     seconds = best_seconds(calls, repeats)
     if reference is not None:
         module = load_reference(reference)
-        model = module.OptBasisGNN(data.num_features, 64, 5, **settings)
-        both, weight = module.normalised(data.graph.edge_index(), data.graph.num_nodes)
+        model = module.OptBasisGNN(data.num_features, 64, 5, **hyperparameters)
+        edge_index, weight = module.normalised_adjacency(data.graph.edge_index(), data.graph.num_nodes)
         dense = x.to_dense() if isinstance(x, SparseFeatures) else x
-        seconds |= best_seconds({"message passing, dense": _epoch(model, data.y, dense, both, weight)}, 2)
+        seconds |= best_seconds({"message passing, dense": _epoch(model, data.y, dense, edge_index, weight)}, 2)
     ours = seconds["polybasis"]
     return [
         {
-            "data": size if real else f"{size}-sized",
+            "data": size if installed else f"{size}-sized",
             "contender": name,
             "seconds": value,
             "times": value / ours,
-            **settings,
+            **hyperparameters,
         }
         for name, value in seconds.items()
     ]
@@ -66,10 +73,10 @@ def _synthetic(size: str) -> NodeDataset:
     nodes, edges, features, nonzeros = SIZES[size][0]
     graph, _ = synthetic_graph(nodes, edges)
     rng = np.random.default_rng(0)
-    places = (rng.integers(0, nodes, nonzeros), rng.integers(0, features, nonzeros))
-    words = sp.csr_array((np.full(nonzeros, 0.1), places), shape=(nodes, features))
+    indices = (rng.integers(0, nodes, nonzeros), rng.integers(0, features, nonzeros))
+    x = sp.csr_array((np.full(nonzeros, 0.1), indices), shape=(nodes, features))
     y = torch.from_numpy(rng.integers(0, 5, nodes))
-    return NodeDataset(name=size, graph=graph, x=SparseFeatures(words), y=y)
+    return NodeDataset(name=size, graph=graph, x=SparseFeatures(x), y=y)
 
 
 def _epoch(model: torch.nn.Module, y: Tensor, *inputs: Any) -> Callable[[], object]:

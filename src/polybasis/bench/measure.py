@@ -1,4 +1,4 @@
-"""Time and peak memory of a call."""
+"""Measurement of time and peak memory."""
 
 from __future__ import annotations
 
@@ -17,17 +17,34 @@ STATUS = Path("/proc/self/status")
 
 
 def synthetic_graph(nodes: int, edges: int, seed: int = 0) -> tuple[Graph, Tensor]:
-    """A graph with skewed degrees (weights i^-1/2) in random order, and its edge_index, about `edges` pairs."""
+    """Generates a random graph with skewed degrees: node i is an endpoint with probability proportional to i^-1/2.
+
+    Args:
+        nodes: number of nodes, in random order.
+        edges: number of sampled node pairs; duplicates and self-loops are dropped from the graph.
+        seed: seed of the generator.
+
+    Returns:
+        The graph, and the sampled pairs, (2, edges).
+    """
     rng = np.random.default_rng(seed)
-    chance = np.arange(1, nodes + 1) ** -0.5
-    rng.shuffle(chance)
-    ends = np.searchsorted(np.cumsum(chance / chance.sum()), rng.random((2, edges))).clip(max=nodes - 1)
+    probability = np.arange(1, nodes + 1) ** -0.5
+    rng.shuffle(probability)
+    ends = np.searchsorted(np.cumsum(probability / probability.sum()), rng.random((2, edges))).clip(max=nodes - 1)
     edge_index = torch.from_numpy(ends)
     return Graph.from_edge_index(edge_index, nodes), edge_index
 
 
 def best_seconds(calls: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
-    """The best of several runs of each call, taken in turn so that all of them see the same machine."""
+    """Times several calls after a warm-up, interleaved so that changes in machine load affect all of them.
+
+    Args:
+        calls: the calls by name.
+        repeats: number of runs of each.
+
+    Returns:
+        The shortest time of each call in seconds.
+    """
     best = {}
     for name, call in calls.items():
         call()
@@ -41,7 +58,14 @@ def best_seconds(calls: dict[str, Callable[[], object]], repeats: int) -> dict[s
 
 
 def peak_growth(call: Callable[[], object]) -> int | None:
-    """How far resident memory rises above where it is while `call` runs, in bytes; None where Linux is not there."""
+    """Measures by how much resident memory grows at its peak during a call.
+
+    Args:
+        call: the call.
+
+    Returns:
+        The growth in bytes, or None if ``/proc/self/clear_refs`` is not writable (outside Linux).
+    """
     reset = Path("/proc/self/clear_refs")
     gc.collect()
     try:

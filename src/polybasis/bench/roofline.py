@@ -1,9 +1,9 @@
-"""Compares each kernel with the memory bandwidth of this machine.
+"""Roofline: measured time of each kernel compared with a bound from memory bandwidth.
 
-A kernel reads and writes arrays of the signal's size in order and, for every product with P, gathers one row of the
-signal for each nonzero. The bound for a product is the time to move the graph, the signal and the result once at the
-measured bandwidth of a triad. Gathered rows are read more than once, so products on graphs without locality stay below
-it. The bound for a filter is the time of its arrays plus that of its products alone.
+A kernel streams arrays of the signal's size and, for every product with P, gathers one row of the signal per nonzero.
+The bound for a product is the time to move the graph, the signal and the result once at the measured bandwidth of a
+triad. Rows are gathered more than once, so products on graphs without locality do not reach it. The bound for a filter
+is the time to stream its arrays plus the measured time of its products.
 """
 
 from __future__ import annotations
@@ -18,40 +18,41 @@ from polybasis.bench.measure import best_seconds, synthetic_graph
 from polybasis.krylov.native_kernels import NativeKernels
 from polybasis.recurrence import Recurrence
 
-TRIAD_NUMBERS = 1 << 26
+TRIAD_LENGTH = 1 << 26
 
 
 class Traffic(NamedTuple):
-    """What a kernel moves: arrays of the signal's size in order, and products with P that write one array each."""
+    """Memory traffic of a kernel: streamed arrays of the signal's size, and products with P, which write one each."""
 
     arrays: float
     products: int
 
 
 def bench_roofline(size: str, *, channels: int = 64, K: int = 10, repeats: int = 5) -> dict[str, Any]:
-    """Measured bandwidths, and one row for each kernel on a synthetic graph of this size.
+    """Times the native kernels on a synthetic graph and compares them with the bandwidth bound.
 
     Args:
-        size: ``squirrel`` or ``arxiv``.
-        channels, K: width of the signal and degree of the filters.
-        repeats: runs of each kernel; the best counts.
+        size: ``squirrel`` or ``arxiv``, whose numbers of nodes and edges the graph has.
+        channels: number of channels of the signal.
+        K: degree of the filters.
+        repeats: number of runs, of which the fastest is reported.
 
     Returns:
-        ``triad`` in bytes a second, and ``kernels``: for each, ``seconds``, ``needed`` (bytes if every array and the
-        graph move once a pass), ``moved`` (with every gathered row counted), and ``share``, the roof's time divided by
-        the measured time. Arrays that fit the caches may exceed the roof.
+        ``triad``, the bandwidth in bytes per second, and ``kernels``, one row each: ``seconds``; ``needed``, the bytes
+        if every array and the graph move once per pass; ``moved``, the bytes with every gathered row counted; and
+        ``share``, the bound divided by the measured time, which may exceed 1 for arrays that fit the caches.
 
     Raises:
-        RuntimeError: if the native kernels are missing.
+        RuntimeError: if the native kernels are not installed.
     """
     graph, _ = synthetic_graph(*SIZES[size])
     nodes, nonzeros = graph.num_nodes, len(graph.indices)
     x = torch.randn(nodes, channels)
     operator = graph.operator(x.dtype, x.device)
     if operator is None:
-        raise RuntimeError("the roofline is that of the native kernels; install a C++ compiler and reinstall polybasis")
+        raise RuntimeError("the roofline requires the native kernels; install a C++ compiler and reinstall polybasis")
     calls = _kernel_calls(operator, x, K)
-    a, b, c = (torch.ones(TRIAD_NUMBERS) for _ in range(3))
+    a, b, c = (torch.ones(TRIAD_LENGTH) for _ in range(3))
     seconds = best_seconds(
         {
             "triad": lambda: torch.add(a, b, alpha=2.0, out=c),
@@ -59,12 +60,12 @@ def bench_roofline(size: str, *, channels: int = 64, K: int = 10, repeats: int =
         },
         repeats,
     )
-    triad = 3 * TRIAD_NUMBERS * 4 / seconds["triad"]
+    triad = 3 * TRIAD_LENGTH * 4 / seconds["triad"]
     array, pattern = nodes * channels * 4, nonzeros * 8 + nodes * 4
     kernels = []
     for name, (_, traffic) in calls.items():
         needed = (traffic.arrays + traffic.products) * array + traffic.products * pattern
-        roof = (
+        bound = (
             needed / triad
             if name == "product"
             else traffic.arrays * array / triad + traffic.products * seconds["product"]
@@ -75,14 +76,14 @@ def bench_roofline(size: str, *, channels: int = 64, K: int = 10, repeats: int =
                 "seconds": seconds[name],
                 "needed": needed,
                 "moved": needed + traffic.products * (nonzeros * channels * 4 - array),
-                "share": roof / seconds[name],
+                "share": bound / seconds[name],
             }
         )
     return {"graph": size, "K": K, "channels": channels, "triad": triad, "kernels": kernels}
 
 
 def _kernel_calls(operator: Any, x: torch.Tensor, K: int) -> dict[str, tuple[Callable[[], object], Traffic]]:
-    """Every kernel on this signal with what it moves, as in native/optimal.cpp, optimal_adjoint.cpp, recurrence.cpp."""
+    """Each kernel with its traffic, counted in native/optimal.cpp, optimal_adjoint.cpp and recurrence.cpp."""
     kernels, channels = NativeKernels(operator), x.shape[1]
     alpha, z_bar, y = torch.randn(K + 1, channels), torch.randn_like(x), torch.empty_like(x)
     peak = kernels.peak(x)

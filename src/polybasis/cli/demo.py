@@ -40,12 +40,12 @@ def _filters(page: Page, out: Path) -> None:
     from polybasis.cli.display import console
     from polybasis.data.images import sample_photograph
     from polybasis.experiments import figures
-    from polybasis.experiments.filter_learning import BASES, Learner, learn, reduced
+    from polybasis.experiments.filter_learning import BASES, Learner, build_problem, learn
     from polybasis.report.figures import save
 
     console.print("Learning filters on a photograph, one for each colour channel")
     image = sample_photograph()
-    problem = reduced([image])
+    problem = build_problem([image])
     page.heading("Learning filters on a photograph")
     page.text(
         "Each pixel is a node, connected to its neighbours. Brightness and the two colour channels pass through "

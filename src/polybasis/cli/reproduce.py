@@ -34,10 +34,10 @@ def _problem(data_root: str | None) -> Problem:
     from polybasis.cli.display import console
     from polybasis.data.catalogue import data_root as folder_of
     from polybasis.data.images import published_images
-    from polybasis.experiments.filter_learning import reduced
+    from polybasis.experiments.filter_learning import build_problem
 
     console.print("filtering fifteen images in four ways")
-    return reduced(published_images(folder_of(data_root)))
+    return build_problem(published_images(folder_of(data_root)))
 
 
 def _names(given: str | None, known: tuple[str, ...], what: str, default: tuple[str, ...] | None = None) -> list[str]:
@@ -226,7 +226,7 @@ def filter_learning(
     from polybasis.experiments import filter_results
 
     start = time.monotonic()
-    filter_results.make_table(_problem(data_root), out, console.print)
+    filter_results.run_filter_learning(_problem(data_root), out, console.print)
     filter_results.write_readme(out)
     console.print(f"results in {out} after {time.monotonic() - start:.0f} s; the table is in {out / 'README.md'}")
 
@@ -242,8 +242,8 @@ def favard_convergence(
     from polybasis.data.catalogue import load
     from polybasis.experiments import filter_results
 
-    filter_results.make_long(_problem(data_root), out, epochs, console.print)
-    filter_results.make_chameleon(load("chameleon", data_root), out, epochs, console.print)
+    filter_results.run_convergence(_problem(data_root), out, epochs, console.print)
+    filter_results.run_chameleon(load("chameleon", data_root), out, epochs, console.print)
     filter_results.write_readme(out)
     console.print(f"results in {out}")
 
@@ -283,12 +283,12 @@ def figure(
     problem = _problem(data_root) if {*wanted} - WITHOUT_SAMPLES else None
 
     def chameleon() -> Figure:
-        rows = filter_results.longest(read_lines(results / filter_results.CHAMELEON))
+        rows = filter_results.longest_runs(read_lines(results / filter_results.CHAMELEON))
         if not rows:
             raise FileNotFoundError(
                 f"{results / filter_results.CHAMELEON} does not exist; run `polybasis reproduce favard-convergence`"
             )
-        return figures.chameleon_bumps(rows, filter_results.KEPT_EVERY)
+        return figures.chameleon_bumps(rows, filter_results.CURVE_STRIDE)
 
     def samples(*numbers: int) -> Problem:
         assert problem is not None

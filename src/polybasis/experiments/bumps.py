@@ -1,6 +1,7 @@
-"""Long training of a classifier without dropout and ReLU: does the learned basis settle?
+"""Convergence of a linear classifier on chameleon over ten thousand epochs.
 
-The paper's appendix fits FavardGNN and a model in monomials to all nodes of chameleon for ten thousand epochs.
+The paper's appendix fits FavardGNN and a monomial model without dropout and ReLU to all nodes of chameleon, to examine
+the bumps in the loss of the learned basis.
 """
 
 from __future__ import annotations
@@ -19,16 +20,21 @@ from polybasis.train.backtracking_adam import BacktrackingAdam
 
 HIDDEN, K = 64, 10
 LR, LR_RECURRENCE = 0.01, 0.01
-GUARDED = "favard, bounded, guarded"
+BACKTRACKING = "favard, bounded, backtracking"
 FILTERS: dict[str, Callable[[], FilterLayer]] = {
     "monomial": lambda: PolyConv(HIDDEN, K, "monomial"),
     "favard": lambda: FavardConv(HIDDEN, K),
-    GUARDED: lambda: FavardConv(HIDDEN, K, recurrence="bounded"),
+    BACKTRACKING: lambda: FavardConv(HIDDEN, K, recurrence="bounded"),
 }
 
 
 class LinearModel(torch.nn.Module):
-    """Linear layer, filter, linear layer, and nothing between them."""
+    """A linear layer, a filter and a linear layer, without nonlinearity or dropout.
+
+    Args:
+        dataset: the data set to fit.
+        conv: the filter, of ``HIDDEN`` channels.
+    """
 
     def __init__(self, dataset: NodeDataset, conv: FilterLayer) -> None:
         super().__init__()
@@ -38,22 +44,28 @@ class LinearModel(torch.nn.Module):
         self._dataset = dataset
 
     def losses(self) -> Tensor:
-        """The cross entropy over all nodes, (1,)."""
-        scores = self.last(self.conv(self.first(self._dataset.x), self._dataset.graph))
-        return cross_entropy(scores, self._dataset.y).unsqueeze(0)
+        """Computes the cross entropy over all nodes, (1,)."""
+        logits = self.last(self.conv(self.first(self._dataset.x), self._dataset.graph))
+        return cross_entropy(logits, self._dataset.y).unsqueeze(0)
 
 
-def long_classification(way: str, dataset: NodeDataset, epochs: int) -> Iterator[float]:
-    """The losses of all epochs, one after the other."""
+def train_on_all_nodes(variant: str, dataset: NodeDataset, epochs: int) -> Iterator[float]:
+    """Trains a :class:`LinearModel` on all nodes and yields the loss of each epoch.
+
+    Args:
+        variant: one of :data:`FILTERS`.
+        dataset: the data set to fit.
+        epochs: number of epochs.
+    """
     torch.manual_seed(0)
-    model = LinearModel(dataset, FILTERS[way]())
+    model = LinearModel(dataset, FILTERS[variant]())
     recurrence = [p for name, p in model.named_parameters() if name.startswith("conv.") and name != "conv.alpha"]
-    chosen = {id(parameter) for parameter in recurrence}
-    others = [parameter for parameter in model.parameters() if id(parameter) not in chosen]
-    if way == GUARDED:
-        guarded = BacktrackingAdam([(others, LR), (recurrence, LR_RECURRENCE)])
+    recurrence_ids = {id(parameter) for parameter in recurrence}
+    others = [parameter for parameter in model.parameters() if id(parameter) not in recurrence_ids]
+    if variant == BACKTRACKING:
+        backtracking = BacktrackingAdam([(others, LR), (recurrence, LR_RECURRENCE)])
         for _ in range(epochs):
-            yield float(guarded.step(model.losses))
+            yield float(backtracking.step(model.losses))
         return
     adam = torch.optim.Adam([{"params": others, "lr": LR}, {"params": recurrence, "lr": LR_RECURRENCE}], fused=True)
     for _ in range(epochs):

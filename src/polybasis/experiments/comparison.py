@@ -1,4 +1,4 @@
-"""Our results compared with the paper's."""
+"""Comparison of results with the paper's tables."""
 
 from __future__ import annotations
 
@@ -12,8 +12,23 @@ Row = dict[str, Any]
 HEADER = ["model", "preset", "splits", "ours", "paper", "difference", "verdict", "validation", "epochs", "s"]
 
 
-def compared(results: list[Result], table: str, models: tuple[str, ...], datasets: tuple[str, ...]) -> list[Row]:
-    """Means over splits compared with a table of the paper, one row for each model, data set and preset."""
+def compare_with_paper(
+    results: list[Result], table: str, models: tuple[str, ...], datasets: tuple[str, ...]
+) -> list[Row]:
+    """Averages results over splits and compares them with a table of the paper.
+
+    Args:
+        results: one result per split.
+        table: name of the table, see :func:`polybasis.experiments.paper.table`.
+        models, datasets: the order of the rows; data sets that are not listed come last.
+
+    Returns:
+        One row per model, data set and preset: the summary, ``paper`` and ``paper_ci`` (None if the paper has no such
+        cell), and ``verdict``: ``above`` the paper's mean, ``within`` its interval below the mean, or ``below`` that.
+
+    Raises:
+        ValueError: if a result is of a model that is not listed.
+    """
     reported = paper.table(table)
     rows = []
     for row in summarize(results):
@@ -22,25 +37,29 @@ def compared(results: list[Result], table: str, models: tuple[str, ...], dataset
         if mean is not None:
             verdict = "above" if row["mean"] > mean else "within" if row["mean"] >= mean - interval else "below"
         rows.append({**row, "paper": mean, "paper_ci": interval, "verdict": verdict})
-    place = {name: i for i, name in enumerate(datasets)}
-    return sorted(rows, key=lambda row: (place.get(row["dataset"], len(place)), models.index(row["model"])))
+    order = {name: i for i, name in enumerate(datasets)}
+    return sorted(rows, key=lambda row: (order.get(row["dataset"], len(order)), models.index(row["model"])))
 
 
-def sections(rows: list[Row]) -> list[str]:
-    """A heading and a Markdown table for each data set."""
+def dataset_sections(rows: list[Row]) -> list[str]:
+    """Formats the rows of :func:`compare_with_paper` as a heading and a Markdown table for each data set.
+
+    Returns:
+        The lines of the sections, each table as one string.
+    """
     parts = []
     for dataset in dict.fromkeys(row["dataset"] for row in rows):
         lines = []
         for row in (row for row in rows if row["dataset"] == dataset):
-            known = row["paper"] is not None
+            has_paper = row["paper"] is not None
             lines.append(
                 [
                     row["model"],
                     row["preset"],
                     str(row["splits"]),
                     f"{row['mean']:.2f} ± {row['ci95']:.2f}",
-                    f"{row['paper']:.2f} ± {row['paper_ci']:.2f}" if known else "",
-                    f"{row['mean'] - row['paper']:+.2f}" if known else "",
+                    f"{row['paper']:.2f} ± {row['paper_ci']:.2f}" if has_paper else "",
+                    f"{row['mean'] - row['paper']:+.2f}" if has_paper else "",
                     row["verdict"],
                     f"{row['val']:.2f}",
                     f"{row['epochs']:.0f}",

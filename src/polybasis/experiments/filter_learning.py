@@ -1,9 +1,9 @@
-r"""Learning filters on images: the paper's multi-channel experiment, on a problem of K+1 dimensions.
+r"""Filter learning on images: the paper's multi-channel experiment, reduced to K+1 dimensions.
 
-Every polynomial filter of a signal lies in its Krylov space, :math:`p(P)x = \|x\| V p(T) e_0`. With the signal fixed,
-the squared error of any basis is therefore :math:`\|c - V^\top y\|^2` plus what no filter of degree K can reach, with
-coordinates c computed from the small matrix T. Nothing of the graph's size is touched in training, and all samples
-train together.
+A polynomial filter of degree K maps a signal into its Krylov space, :math:`p(P)x = \|x\| V p(T) e_0`. For a fixed
+signal x and target y, the squared error of a filter with coordinates c in the optimal basis V is
+:math:`\|c - V^\top y\|^2` plus the squared distance of y from the Krylov space. In every basis, c follows from the
+small tridiagonal matrix T. Training therefore never touches arrays of the graph's size, and all samples train together.
 """
 
 from __future__ import annotations
@@ -40,99 +40,121 @@ COMBINATIONS = (
     ("low-pass", "band-reject", "band-reject"),
 )
 CHANNELS = 3  # Y, Cb, Cr
-JACOBI = (1.0, 1.0)  # where Legendre is Jacobi at (0, 0)
+JACOBI = (1.0, 1.0)  # the exponents; Legendre has (0, 0)
 
 
 @dataclass(frozen=True)
 class Problem:
-    """The samples, reduced to their Krylov spaces. Channels of one sample stand together.
+    r"""Filter-learning samples, projected onto their Krylov spaces. The channels of a sample are adjacent.
 
     Attributes:
-        samples: image and filters of each sample.
-        gamma, sqrt_beta: (K+1, channels of all samples), the matrices T.
+        samples: image name and filter names (one per channel) of each sample.
+        gamma, sqrt_beta: (K+1, channels), the entries of T; ``channels`` counts those of all samples.
         target: (K+1, channels), :math:`V^\top y`.
-        beyond: (channels,), the squared error that no filter of degree K can avoid.
-        nodes: pixels of an image.
+        residual: (channels,), the squared distance of y from the Krylov space.
+        num_nodes: number of pixels of an image.
     """
 
     samples: list[tuple[str, tuple[str, ...]]]
     gamma: Tensor
     sqrt_beta: Tensor
     target: Tensor
-    beyond: Tensor
-    nodes: int
+    residual: Tensor
+    num_nodes: int
 
     def losses(self, coordinates: Tensor) -> Tensor:
-        """The mean squared error of each sample whose channels' filters have these coordinates, (samples,)."""
-        errors = (coordinates - self.target).square().sum(0) + self.beyond
-        return errors.view(len(self.samples), CHANNELS).sum(1) / (CHANNELS * self.nodes)
+        """Computes the mean squared error of each sample.
+
+        Args:
+            coordinates: (K+1, channels), each filter's output in the optimal basis.
+
+        Returns:
+            (samples,).
+        """
+        errors = (coordinates - self.target).square().sum(0) + self.residual
+        return errors.view(len(self.samples), CHANNELS).sum(1) / (CHANNELS * self.num_nodes)
 
     def closed_form(self) -> Tensor:
-        """The smallest mean squared error there is, (samples,): coordinates equal to the target."""
+        """Returns the minimum mean squared error of each sample, (samples,), attained at the target coordinates."""
         return self.losses(self.target)
 
     def __getitem__(self, samples: list[int]) -> Problem:
-        """Some of the samples."""
-        here = torch.tensor([CHANNELS * sample + channel for sample in samples for channel in range(CHANNELS)])
+        """Returns the problem restricted to the samples with these indices."""
+        channels = torch.tensor([CHANNELS * sample + channel for sample in samples for channel in range(CHANNELS)])
         return Problem(
             [self.samples[sample] for sample in samples],
-            self.gamma[:, here],
-            self.sqrt_beta[:, here],
-            self.target[:, here],
-            self.beyond[here],
-            self.nodes,
+            self.gamma[:, channels],
+            self.sqrt_beta[:, channels],
+            self.target[:, channels],
+            self.residual[channels],
+            self.num_nodes,
         )
 
 
-def reduced(images: Iterable[ImageSignals], combinations: tuple[tuple[str, ...], ...] = COMBINATIONS) -> Problem:
-    """Filters every image with every combination and reduces all to one problem."""
+def build_problem(images: Iterable[ImageSignals], combinations: tuple[tuple[str, ...], ...] = COMBINATIONS) -> Problem:
+    """Filters every image with every combination of filters and projects the results onto Krylov spaces.
+
+    Args:
+        images: images of the same size.
+        combinations: names of one filter per channel, for each combination.
+
+    Returns:
+        A problem with ``len(images) * len(combinations)`` samples.
+
+    Raises:
+        ValueError: if there are no images, or their sizes differ.
+    """
     samples: list[tuple[str, tuple[str, ...]]] = []
-    parts, nodes = [], 0
+    parts, num_nodes = [], 0
     for image in images:
-        if samples and image.graph.num_nodes != nodes:
-            raise ValueError(f"{image.name} has {image.graph.num_nodes} pixels and the images before it {nodes}")
-        nodes = image.graph.num_nodes
+        if samples and image.graph.num_nodes != num_nodes:
+            raise ValueError(
+                f"{image.name} has {image.graph.num_nodes} pixels but earlier images have {num_nodes}; "
+                "pass images of the same size"
+            )
+        num_nodes = image.graph.num_nodes
         basis = optimal_basis(image.graph, image.x, K)
         filtered = {name: apply_response(image.graph, image.x, name) for name in sorted({*sum(combinations, ())})}
         for filters in combinations:
             y = torch.stack([filtered[name][:, channel] for channel, name in enumerate(filters)], dim=1)
             target = torch.einsum("knd,nd->kd", basis.vectors, y)
-            beyond = (y - torch.einsum("knd,kd->nd", basis.vectors, target)).square().sum(0)
+            residual = (y - torch.einsum("knd,kd->nd", basis.vectors, target)).square().sum(0)
             samples.append((image.name, filters))
-            parts.append((basis.gamma, basis.sqrt_beta, target, beyond))
+            parts.append((basis.gamma, basis.sqrt_beta, target, residual))
     if not samples:
-        raise ValueError("there is no image to learn filters on")
-    gamma, sqrt_beta, target, beyond = (torch.cat(numbers, dim=-1) for numbers in zip(*parts, strict=True))
-    return Problem(samples, gamma, sqrt_beta, target, beyond, nodes)
+        raise ValueError("images is empty; pass at least one image")
+    gamma, sqrt_beta, target, residual = (torch.cat(arrays, dim=-1) for arrays in zip(*parts, strict=True))
+    return Problem(samples, gamma, sqrt_beta, target, residual, num_nodes)
 
 
 Recurrence = Literal["free", "positive", "bounded"]
-Start = Literal["paper", "optimal"]
+Init = Literal["paper", "optimal"]
 
 
 class Learner(torch.nn.Module):
-    """A filter for every channel of a problem in one basis.
+    """Learns one filter per channel of a problem, all in the same basis.
 
     Args:
         basis: one of :data:`BASES`.
         problem: the samples.
-        recurrence: Favard's: ``free`` as in the paper, ``positive`` for log sqrt_beta in place of sqrt_beta,
-            ``bounded`` for canonical moments.
-        start: Favard's: as in the paper, or with the optimal basis's own numbers.
+        recurrence: parameters of the Favard basis: ``free`` for gamma and sqrt_beta as in the paper, ``positive`` for
+            gamma and log sqrt_beta, ``bounded`` for canonical moments.
+        init: initial recurrence of a Favard basis that is not ``bounded``: ``paper`` for gamma = 0 and sqrt_beta = 1,
+            ``optimal`` for the recurrence coefficients of the optimal basis.
     """
 
-    def __init__(self, basis: str, problem: Problem, recurrence: Recurrence = "free", start: Start = "paper") -> None:
+    def __init__(self, basis: str, problem: Problem, recurrence: Recurrence = "free", init: Init = "paper") -> None:
         super().__init__()
         self.problem, self.name, self.recurrence = problem, basis, recurrence
         shape = problem.target.shape
-        first = torch.zeros(shape, dtype=torch.float64)
-        first[0] = 1
+        alpha = torch.zeros(shape, dtype=torch.float64)
+        alpha[0] = 1
         self.fixed: Tensor | None = None
         if basis == "optimal":
             self.fixed = torch.eye(shape[0], dtype=torch.float64).unsqueeze(-1) * problem.sqrt_beta[0]
         elif basis == "favard":
-            gamma, sqrt_beta = torch.zeros_like(first[1:]), torch.ones_like(first)
-            if start == "optimal":
+            gamma, sqrt_beta = torch.zeros_like(alpha[1:]), torch.ones_like(alpha)
+            if init == "optimal":
                 gamma, sqrt_beta[1:] = problem.gamma[:-1].clone(), problem.sqrt_beta[1:].clamp(min=0.01)
             if recurrence == "bounded":
                 self.moments = torch.nn.Parameter(torch.zeros(2 * K, shape[1], dtype=torch.float64))
@@ -142,86 +164,108 @@ class Learner(torch.nn.Module):
         else:
             polynomials = named_basis(basis, K, *JACOBI)
             self.fixed = polynomials.coordinates(problem.gamma, problem.sqrt_beta)
-            first = polynomials.constant(K).unsqueeze(-1).expand(shape).clone()
-        self.alpha = torch.nn.Parameter(first)
+            alpha = polynomials.constant(K).unsqueeze(-1).expand(shape).clone()
+        self.alpha = torch.nn.Parameter(alpha)
 
     def basis_coordinates(self) -> Tensor:
-        """Coordinates of the basis vectors, (K+1, K+1, channels)."""
+        """Returns the basis vectors in the optimal basis, (K+1, K+1, channels): column k holds g_k(P) x."""
         if self.fixed is not None:
             return self.fixed
         return self.favard().coordinates(self.problem.gamma, self.problem.sqrt_beta)
 
     def favard(self) -> Favard:
-        """The learned basis as it is now."""
+        """Returns the Favard basis of the current parameters."""
         if self.recurrence == "bounded":
             return bounded_basis(self.moments)
         return free_basis(self.gamma, self.beta.exp() if self.recurrence == "positive" else self.beta)
 
     def losses(self) -> Tensor:
-        """The mean squared error of every sample."""
-        # BernNet and ChebNetII hold their coefficients above zero; so do the paper's experiments.
-        held = self.name in ("bernstein", "chebyshev-interpolation")
-        alpha = self.alpha.relu() if held else self.alpha
+        """Computes the mean squared error of each sample, (samples,)."""
+        # BernNet and ChebNetII constrain their coefficients to be nonnegative, and so do the paper's experiments.
+        nonnegative = self.name in ("bernstein", "chebyshev-interpolation")
+        alpha = self.alpha.relu() if nonnegative else self.alpha
         return self.problem.losses(torch.einsum("jkd,kd->jd", self.basis_coordinates(), alpha))
 
-    def groups(self, lr: float, lr_recurrence: float) -> list[tuple[list[torch.nn.Parameter], float]]:
-        """Parameters with their learning rates."""
+    def parameter_groups(self, lr: float, lr_recurrence: float) -> list[tuple[list[torch.nn.Parameter], float]]:
+        """Returns the parameters with their learning rates: the coefficients, then the recurrence if it is learned."""
         recurrence = [parameter for name, parameter in self.named_parameters() if name != "alpha"]
         return [([self.alpha], lr), (recurrence, lr_recurrence)] if recurrence else [([self.alpha], lr)]
 
 
 @dataclass(frozen=True)
-class Settings:
-    """How filters are learned.
+class Optimization:
+    """Options of Adam and the stopping rule.
 
-    The paper's text gives the learning rate 0.1, its published code 0.01, and its figures are those of 0.01. Guarded
-    steps have no weight decay: with it the loss that is guarded would not be the loss that falls.
+    The paper's text gives a learning rate of 0.1 and its published code 0.01; its results match 0.01.
+
+    Attributes:
+        lr: learning rate of the coefficients.
+        lr_recurrence: learning rate of a learned recurrence.
+        weight_decay: weight decay; unused with ``backtracking``, which compares losses without a penalty.
+        epochs: maximum number of epochs.
+        tolerance: a sample stops when its loss changes by less than this between two epochs; 0 disables stopping.
+        backtracking: undo steps that increase the loss (:class:`~polybasis.train.backtracking_adam.BacktrackingAdam`).
     """
 
     lr: float = 0.01
     lr_recurrence: float = 0.05
     weight_decay: float = 5e-4
     epochs: int = 500
-    tolerance: float = 1e-4  # a sample ends when its loss changes by less between two epochs; 0: never
-    guarded: bool = False
+    tolerance: float = 1e-4
+    backtracking: bool = False
 
 
 @dataclass(frozen=True)
 class History:
-    """A training of all samples.
+    """Losses of all samples during training.
 
     Attributes:
-        curves: (epochs, samples), the losses before each step; after it where steps may be taken back.
-        epochs: (samples,), after how many each sample ended.
+        curves: (epochs, samples), the losses before each step, or after it with backtracking.
+        epochs: (samples,), the number of epochs after which each sample stopped.
     """
 
     curves: Tensor
     epochs: Tensor
 
     def final(self) -> Tensor:
-        """The loss of each sample at its end."""
+        """Returns the loss of each sample in the epoch it stopped at, (samples,)."""
         return self.curves.gather(0, (self.epochs - 1).unsqueeze(0)).squeeze(0)
 
     def largest_rise(self, after: int = 100) -> Tensor:
-        """How far each loss rose above its lowest so far, as a share of that, from an epoch on."""
-        lowest = self.curves.cummin(0).values
-        return ((self.curves - lowest) / lowest)[after:].amax(0)
+        """Returns the largest relative rise of each loss above its running minimum, (samples,).
+
+        Args:
+            after: number of initial epochs to skip.
+        """
+        minimum = self.curves.cummin(0).values
+        return ((self.curves - minimum) / minimum)[after:].amax(0)
 
 
-def learn(learner: Learner, settings: Settings | None = None) -> History:
-    """Trains all samples of a problem, each as if it were alone: Adam treats every number on its own."""
-    settings = settings or Settings()
-    groups = learner.groups(settings.lr, settings.lr_recurrence)
-    ended = torch.zeros(len(learner.problem.samples), dtype=torch.bool)
-    epochs = torch.full((len(ended),), settings.epochs)
+def learn(learner: Learner, optimization: Optimization | None = None) -> History:
+    """Trains all samples of a problem together.
+
+    Adam updates are elementwise, so each sample has the loss curve it would have alone. Samples that meet the stopping
+    rule stay in the batch until all have met it or ``epochs`` is reached.
+
+    Args:
+        learner: the filters, updated in place.
+        optimization: options of the optimiser; the defaults if omitted.
+
+    Returns:
+        The losses of all samples.
+    """
+    optimization = optimization or Optimization()
+    groups = learner.parameter_groups(optimization.lr, optimization.lr_recurrence)
+    stopped = torch.zeros(len(learner.problem.samples), dtype=torch.bool)
+    epochs = torch.full((len(stopped),), optimization.epochs)
     curves: list[Tensor] = []
-    guarded = BacktrackingAdam(groups) if settings.guarded else None
+    backtracking = BacktrackingAdam(groups) if optimization.backtracking else None
     adam = torch.optim.Adam(
-        [{"params": parameters, "lr": lr} for parameters, lr in groups], weight_decay=settings.weight_decay
+        [{"params": parameters, "lr": lr} for parameters, lr in groups], weight_decay=optimization.weight_decay
     )
-    for epoch in range(settings.epochs):
-        if guarded is not None:
-            losses = guarded.step(learner.losses)
+    for epoch in range(optimization.epochs):
+        if backtracking is not None:
+            losses = backtracking.step(learner.losses)
         else:
             adam.zero_grad()
             current = learner.losses()
@@ -229,43 +273,57 @@ def learn(learner: Learner, settings: Settings | None = None) -> History:
             adam.step()
             losses = current.detach()
         curves.append(losses)
-        if settings.tolerance > 0 and epoch > 0:
-            still = (losses - curves[-2]).abs() < settings.tolerance
-            epochs = torch.where(still & ~ended, epoch + 1, epochs)
-            ended |= still
-            if ended.all():
+        if optimization.tolerance > 0 and epoch > 0:
+            converged = (losses - curves[-2]).abs() < optimization.tolerance
+            epochs = torch.where(converged & ~stopped, epoch + 1, epochs)
+            stopped |= converged
+            if stopped.all():
                 break
     return History(torch.stack(curves), epochs.clamp(max=len(curves)))
 
 
 def condition_numbers(learner: Learner) -> Tensor:
-    """Of the Hessian of each sample's loss to its coefficients, the worst of its channels; channels of lower rank,
-    such as the colours of a grey image, are left out (1 where all are)."""
-    singular = torch.linalg.svdvals(learner.basis_coordinates().detach().movedim(-1, 0))
-    conditions = (singular[:, 0] / singular[:, -1].clamp(min=1e-300)) ** 2
-    whole = (learner.problem.sqrt_beta > 0).all(0)
-    return torch.where(whole, conditions, 1.0).view(-1, CHANNELS).amax(1)
+    """Computes the condition number of the Hessian of each sample's loss with respect to its coefficients.
+
+    Channels whose Krylov space has fewer than K+1 dimensions, such as the chroma of a grey image, have a singular
+    Hessian and are ignored.
+
+    Returns:
+        (samples,), the largest condition number over the channels; 1 if all channels are ignored.
+    """
+    singular_values = torch.linalg.svdvals(learner.basis_coordinates().detach().movedim(-1, 0))
+    conditions = (singular_values[:, 0] / singular_values[:, -1].clamp(min=1e-300)) ** 2
+    full_rank = (learner.problem.sqrt_beta > 0).all(0)
+    return torch.where(full_rank, conditions, 1.0).view(-1, CHANNELS).amax(1)
 
 
-def table_rows(problem: Problem, settings: Settings | None = None) -> list[dict[str, Any]]:
-    """Every basis on every sample: what the paper's table is the mean of."""
-    settings = settings or Settings()
+def table_rows(problem: Problem, optimization: Optimization | None = None) -> list[dict[str, Any]]:
+    """Trains every basis on every sample; the paper's table averages these rows over the samples.
+
+    Args:
+        problem: the samples.
+        optimization: options of the optimiser; the defaults if omitted.
+
+    Returns:
+        One row per basis and sample.
+    """
+    optimization = optimization or Optimization()
     rows = []
-    closed = problem.closed_form().tolist()
+    closed_form = problem.closed_form().tolist()
     for basis in BASES:
         learner = Learner(basis, problem)
         conditions = condition_numbers(learner).tolist()
-        history = learn(learner, settings)
+        history = learn(learner, optimization)
         for i, (image, filters) in enumerate(problem.samples):
             rows.append(
                 {
                     "basis": basis,
                     "image": image,
                     "filters": list(filters),
-                    "lr": settings.lr,
+                    "lr": optimization.lr,
                     "mse": float(history.final()[i]),
                     "epochs": int(history.epochs[i]),
-                    "closed_form": closed[i],
+                    "closed_form": closed_form[i],
                     "condition_at_start": conditions[i],
                 }
             )
@@ -273,33 +331,50 @@ def table_rows(problem: Problem, settings: Settings | None = None) -> list[dict[
 
 
 @dataclass(frozen=True)
-class Way:
-    """A way to train a learned basis for long."""
+class Variant:
+    """A basis, its parameters and its optimiser, for the convergence experiment.
+
+    Attributes:
+        name: name in the results.
+        basis, recurrence, init: arguments of :class:`Learner`.
+        lr_recurrence, backtracking: options of :class:`Optimization`.
+    """
 
     name: str
     basis: str = "favard"
     recurrence: Recurrence = "free"
-    start: Start = "paper"
+    init: Init = "paper"
     lr_recurrence: float = 0.05
-    guarded: bool = False
+    backtracking: bool = False
 
 
-WAYS = (
-    Way("monomial", basis="monomial"),
-    Way("optimal", basis="optimal"),
-    Way("favard"),
-    Way("favard, small steps for the basis", lr_recurrence=0.002),
-    Way("favard, positive", recurrence="positive"),
-    Way("favard, optimal start", start="optimal"),
-    Way("favard, bounded", recurrence="bounded"),
-    Way("favard, guarded", guarded=True),
-    Way("favard, optimal start, guarded", start="optimal", guarded=True),
-    Way("favard, bounded, guarded", recurrence="bounded", guarded=True),
+VARIANTS = (
+    Variant("monomial", basis="monomial"),
+    Variant("optimal", basis="optimal"),
+    Variant("favard"),
+    Variant("favard, recurrence lr 0.002", lr_recurrence=0.002),
+    Variant("favard, positive", recurrence="positive"),
+    Variant("favard, optimal init", init="optimal"),
+    Variant("favard, bounded", recurrence="bounded"),
+    Variant("favard, backtracking", backtracking=True),
+    Variant("favard, optimal init, backtracking", init="optimal", backtracking=True),
+    Variant("favard, bounded, backtracking", recurrence="bounded", backtracking=True),
 )
 
 
-def long_training(way: Way, problem: Problem, epochs: int = 10_000) -> History:
-    """The paper's re-examination: no early stop, ten thousand epochs."""
-    learner = Learner(way.basis, problem, way.recurrence, way.start)
-    settings = Settings(epochs=epochs, tolerance=0, guarded=way.guarded, lr_recurrence=way.lr_recurrence)
-    return learn(learner, settings)
+def train_variant(variant: Variant, problem: Problem, epochs: int = 10_000) -> History:
+    """Trains a variant without early stopping, as the paper does to examine the convergence of FavardGNN.
+
+    Args:
+        variant: the basis and its optimiser.
+        problem: the samples.
+        epochs: number of epochs.
+
+    Returns:
+        The losses of all samples.
+    """
+    learner = Learner(variant.basis, problem, variant.recurrence, variant.init)
+    optimization = Optimization(
+        epochs=epochs, tolerance=0, backtracking=variant.backtracking, lr_recurrence=variant.lr_recurrence
+    )
+    return learn(learner, optimization)

@@ -1,4 +1,4 @@
-"""The results of filter learning as files: JSON lines and the page that is made of them."""
+"""Results of filter learning: JSON lines and the README generated from them."""
 
 from __future__ import annotations
 
@@ -12,45 +12,58 @@ import torch
 
 from polybasis.data.dataset import NodeDataset
 from polybasis.experiments import paper
-from polybasis.experiments.bumps import FILTERS, long_classification
-from polybasis.experiments.filter_learning import BASES, WAYS, Problem, Settings, long_training, table_rows
+from polybasis.experiments.bumps import FILTERS, train_on_all_nodes
+from polybasis.experiments.filter_learning import BASES, VARIANTS, Optimization, Problem, table_rows, train_variant
 from polybasis.experiments.markdown import markdown_table
 from polybasis.files import read_lines, write_atomically
 
 Row = dict[str, Any]
-Say = Callable[[str], None]
-TABLE, LONG, CHAMELEON = "table.jsonl", "long.jsonl", "chameleon.jsonl"
-KEPT_EVERY = 10  # epochs, of a long curve
+Log = Callable[[str], None]
+TABLE, CONVERGENCE, CHAMELEON = "table.jsonl", "convergence.jsonl", "chameleon.jsonl"
+CURVE_STRIDE = 10  # epochs between two stored losses of a curve
 
 
 def write_rows(path: Path, rows: Iterable[Row]) -> None:
-    """Replaces a file of JSON lines."""
+    """Writes rows as JSON lines, replacing the file."""
     write_atomically(path, "".join(json.dumps(row) + "\n" for row in rows).encode())
 
 
-def make_table(problem: Problem, folder: Path, say: Say) -> None:
-    """Every basis on every sample, with the learning rate of the paper's code and with that of its text."""
+def run_filter_learning(problem: Problem, folder: Path, log: Log) -> None:
+    """Trains every basis on every sample, with the learning rates of the paper's code (0.01) and text (0.1).
+
+    Args:
+        problem: the samples.
+        folder: where to write ``table.jsonl``.
+        log: called with a progress message for each learning rate.
+    """
     rows = []
     for lr in (0.01, 0.1):
-        say(f"{len(BASES)} bases on {len(problem.samples)} samples, learning rate {lr}")
-        rows += table_rows(problem, Settings(lr=lr))
+        log(f"{len(BASES)} bases on {len(problem.samples)} samples, learning rate {lr}")
+        rows += table_rows(problem, Optimization(lr=lr))
     write_rows(folder / TABLE, rows)
 
 
-def make_long(problem: Problem, folder: Path, epochs: int, say: Say) -> None:
-    """Every way to train a learned basis for long; what is done already is kept."""
-    rows = read_lines(folder / LONG)
-    done = {row["way"] for row in rows if row["epochs"] == epochs}
-    for way in WAYS:
-        if way.name in done:
+def run_convergence(problem: Problem, folder: Path, epochs: int, log: Log) -> None:
+    """Trains every variant of the convergence experiment that has no result of this many epochs yet.
+
+    Args:
+        problem: the samples.
+        folder: where to write ``convergence.jsonl``.
+        epochs: number of epochs.
+        log: called with a progress message for each variant.
+    """
+    rows = read_lines(folder / CONVERGENCE)
+    finished = {row["variant"] for row in rows if row["epochs"] == epochs}
+    for variant in VARIANTS:
+        if variant.name in finished:
             continue
-        say(f"{way.name}: {epochs} epochs on {len(problem.samples)} samples")
-        history = long_training(way, problem, epochs)
+        log(f"{variant.name}: {epochs} epochs on {len(problem.samples)} samples")
+        history = train_variant(variant, problem, epochs)
         lowest, rise = history.curves.amin(0), history.largest_rise()
         for i, (image, filters) in enumerate(problem.samples):
             rows.append(
                 {
-                    "way": way.name,
+                    "variant": variant.name,
                     "image": image,
                     "filters": list(filters),
                     "epochs": epochs,
@@ -59,142 +72,149 @@ def make_long(problem: Problem, folder: Path, epochs: int, say: Say) -> None:
                     "final": float(history.curves[-1, i]),
                 }
             )
-        write_rows(folder / LONG, rows)
+        write_rows(folder / CONVERGENCE, rows)
 
 
-def make_chameleon(dataset: NodeDataset, folder: Path, epochs: int, say: Say) -> None:
-    """The classifier without dropout and ReLU, trained for long; what is done already is kept."""
+def run_chameleon(dataset: NodeDataset, folder: Path, epochs: int, log: Log) -> None:
+    """Trains every linear classifier that has no result of this many epochs yet.
+
+    Args:
+        dataset: the data set to fit.
+        folder: where to write ``chameleon.jsonl``.
+        epochs: number of epochs.
+        log: called with a progress message for each classifier.
+    """
     rows = read_lines(folder / CHAMELEON)
-    done = {row["way"] for row in rows if row["epochs"] == epochs}
-    for way in FILTERS:
-        if way in done:
+    finished = {row["variant"] for row in rows if row["epochs"] == epochs}
+    for variant in FILTERS:
+        if variant in finished:
             continue
-        say(f"{way} on {dataset.name}: {epochs} epochs")
-        losses = torch.tensor(list(long_classification(way, dataset, epochs)), dtype=torch.float64)
-        lowest = losses.cummin(0).values
+        log(f"{variant} on {dataset.name}: {epochs} epochs")
+        losses = torch.tensor(list(train_on_all_nodes(variant, dataset, epochs)), dtype=torch.float64)
+        minimum = losses.cummin(0).values
         rows.append(
             {
-                "way": way,
+                "variant": variant,
                 "dataset": dataset.name,
                 "epochs": epochs,
-                "largest_rise": float(((losses - lowest) / lowest)[100:].max()),
+                "largest_rise": float(((losses - minimum) / minimum)[100:].max()),
                 "lowest": float(losses.min()),
                 "final": float(losses[-1]),
-                "losses": losses[::KEPT_EVERY].tolist(),
+                "losses": losses[::CURVE_STRIDE].tolist(),
             }
         )
         write_rows(folder / CHAMELEON, rows)
 
 
 def write_readme(folder: Path) -> None:
-    """The page over all results that are there."""
+    """Writes ``README.md`` from the results in a folder; a section without results is omitted."""
     parts = [
         "# Filter learning",
         "",
-        "Made by `polybasis reproduce filter-learning` and `polybasis reproduce favard-convergence` from the JSON "
-        "lines in this folder; see [the page on results](../../docs/results.md) for what it means.",
+        "Generated by `polybasis reproduce filter-learning` and `polybasis reproduce favard-convergence` from the JSON "
+        "lines in this folder; [the page on results](../../docs/results.md) explains them.",
     ]
-    parts += _table_part(read_lines(folder / TABLE))
-    parts += _long_part(longest(read_lines(folder / LONG)))
-    parts += _chameleon_part(longest(read_lines(folder / CHAMELEON)))
+    parts += _table_section(read_lines(folder / TABLE))
+    parts += _convergence_section(longest_runs(read_lines(folder / CONVERGENCE)))
+    parts += _chameleon_section(longest_runs(read_lines(folder / CHAMELEON)))
     write_atomically(folder / "README.md", ("\n".join(parts) + "\n").encode())
 
 
-def _table_part(rows: list[Row]) -> list[str]:
+def _table_section(rows: list[Row]) -> list[str]:
     if not rows:
         return []
     reported = paper.table("filter-learning")
     lines = []
     for basis in BASES:
-        mine = {lr: [row for row in rows if row["basis"] == basis and row["lr"] == lr] for lr in (0.01, 0.1)}
+        by_lr = {lr: [row for row in rows if row["basis"] == basis and row["lr"] == lr] for lr in (0.01, 0.1)}
         mean, std = reported.get(basis, (None, None))
-        first = mine[0.01]
         lines.append(
             [
                 basis,
-                _spread([row["mse"] for row in first]),
+                _mean_and_std([row["mse"] for row in by_lr[0.01]]),
                 "" if mean is None else f"{mean:.4f} ± {std:.4f}",
-                f"{statistics.mean(row['epochs'] for row in first):.0f}",
-                f"{statistics.median(row['condition_at_start'] for row in first):.2g}",
-                _spread([row["mse"] for row in mine[0.1]]),
+                f"{statistics.mean(row['epochs'] for row in by_lr[0.01]):.0f}",
+                f"{statistics.median(row['condition_at_start'] for row in by_lr[0.01]):.2g}",
+                _mean_and_std([row["mse"] for row in by_lr[0.1]]),
             ]
         )
-    closed = [row["closed_form"] for row in rows if row["basis"] == BASES[0] and row["lr"] == 0.01]
-    lines.append(["closed form", f"{statistics.mean(closed):.5f} ± {statistics.pstdev(closed):.5f}", "", "", "1", ""])
-    header = ["basis", "MSE, ours", "MSE, paper", "epochs", "condition number", "MSE at learning rate 0.1"]
+    closed_form = [row["closed_form"] for row in rows if row["basis"] == BASES[0] and row["lr"] == 0.01]
+    lines.append(["closed form", _mean_and_std(closed_form, digits=5), "", "", "1", ""])
+    header = ["basis", "MSE, ours", "MSE, paper", "epochs", "condition number", "MSE, learning rate 0.1"]
     return [
         "",
-        "## Mean squared error over the samples",
+        "## Mean squared error",
         "",
-        f"{len(closed)} samples, mean ± standard deviation; Adam, learning rate 0.01 (the published code's; the "
-        "paper's text says 0.1, whose figures are in the last column), at most 500 epochs, end when the loss changes "
-        "by less than 1e-4. Condition number: of the Hessian at the start, median over the samples of the worst "
-        "channel.",
+        f"Mean ± standard deviation over {len(closed_form)} samples. Adam with learning rate 0.01, as in the published "
+        "code (last column: 0.1, as in the paper's text), at most 500 epochs; a sample stops when its loss changes by "
+        "less than 1e-4. Condition number: of the initial Hessian, worst channel, median over the samples.",
         "",
         markdown_table(header, lines),
     ]
 
 
-def _long_part(rows: list[Row]) -> list[str]:
+def _convergence_section(rows: list[Row]) -> list[str]:
     if not rows:
         return []
     lines = []
-    plain = {(row["image"], *row["filters"]): row["lowest"] for row in rows if row["way"] == "favard"}
-    for way in dict.fromkeys(row["way"] for row in rows):
-        mine = [row for row in rows if row["way"] == way]
-        rises = [100 * row["largest_rise"] for row in mine]
-        worse = sum(row["final"] > plain.get((row["image"], *row["filters"]), 0) for row in mine)
+    favard = {(row["image"], *row["filters"]): row["lowest"] for row in rows if row["variant"] == "favard"}
+    for variant in dict.fromkeys(row["variant"] for row in rows):
+        runs = [row for row in rows if row["variant"] == variant]
+        rises = [100 * row["largest_rise"] for row in runs]
+        worse = sum(row["final"] > favard.get((row["image"], *row["filters"]), 0) for row in runs)
         lines.append(
             [
-                way,
+                variant,
                 f"{min(rises):.3g}",
                 f"{statistics.median(rises):.3g}",
                 f"{max(rises):.3g}",
-                f"{statistics.mean(row['lowest'] for row in mine):.4f}",
-                f"{statistics.mean(row['final'] for row in mine):.4f}",
+                f"{statistics.mean(row['lowest'] for row in runs):.4f}",
+                f"{statistics.mean(row['final'] for row in runs):.4f}",
                 str(worse),
             ]
         )
     header = [
-        "way",
-        "rise: least, %",
+        "variant",
+        "rise: minimum, %",
         "median, %",
-        "largest, %",
+        "maximum, %",
         "lowest MSE",
         "final MSE",
-        "final above favard's lowest",
+        "final MSE above favard's lowest",
     ]
     return [
         "",
-        f"## {rows[0]['epochs']:,} epochs without a stop",
+        f"## {rows[0]['epochs']:,} epochs without early stopping",
         "",
-        "Largest rise of the loss above its lowest so far, after epoch 100, over the samples; means of the lowest and "
-        "the final error; on how many samples the final error is above the lowest that plain Favard ever had.",
+        "Rise: the largest relative rise of a sample's loss above its running minimum after epoch 100; minimum, median "
+        "and maximum over the samples. Lowest and final MSE: means over the samples. Last column: number of samples "
+        "whose final MSE exceeds the lowest MSE of `favard` in any epoch.",
         "",
         markdown_table(header, lines),
     ]
 
 
-def _chameleon_part(rows: list[Row]) -> list[str]:
+def _chameleon_section(rows: list[Row]) -> list[str]:
     if not rows:
         return []
     lines = [
-        [row["way"], f"{100 * row['largest_rise']:.3g}", f"{row['lowest']:.2e}", f"{row['final']:.2e}"] for row in rows
+        [row["variant"], f"{100 * row['largest_rise']:.3g}", f"{row['lowest']:.2e}", f"{row['final']:.2e}"]
+        for row in rows
     ]
     return [
         "",
-        f"## All nodes of {rows[0]['dataset']}, {rows[0]['epochs']:,} epochs, no dropout and no ReLU",
+        f"## Linear classifier on all nodes of {rows[0]['dataset']}, {rows[0]['epochs']:,} epochs",
         "",
-        "Cross entropy of linear layer, filter, linear layer.",
+        "Cross entropy of a linear layer, a filter and a linear layer, without dropout and ReLU.",
         "",
-        markdown_table(["way", "largest rise after epoch 100, %", "lowest loss", "final loss"], lines),
+        markdown_table(["variant", "largest rise after epoch 100, %", "lowest loss", "final loss"], lines),
     ]
 
 
-def longest(rows: list[Row]) -> list[Row]:
-    """Those with the most epochs; rows of shorter trainings stay in their file."""
+def longest_runs(rows: list[Row]) -> list[Row]:
+    """Returns the rows with the largest number of epochs."""
     return [row for row in rows if row["epochs"] == max(row["epochs"] for row in rows)]
 
 
-def _spread(values: list[float]) -> str:
-    return f"{statistics.mean(values):.4f} ± {statistics.pstdev(values):.4f}" if values else ""
+def _mean_and_std(values: list[float], digits: int = 4) -> str:
+    return f"{statistics.mean(values):.{digits}f} ± {statistics.pstdev(values):.{digits}f}" if values else ""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from polybasis.data.catalogue import CATALOGUE, missing_files
-from polybasis.experiments.comparison import compared, sections
+from polybasis.experiments.comparison import compare_with_paper, dataset_sections
 from polybasis.files import write_atomically
 from polybasis.nn.models.names import PRECOMPUTED
 from polybasis.store.blocks import OnBlockStep
@@ -150,13 +150,13 @@ def run_table(
 def write_readme(table: LargeTable, folder: Path) -> None:
     """Writes the page of all results in a folder."""
     results = [result for model in table.models for result in read_results(folder / f"{model}.jsonl")]
-    rows = compared(results, table.name, table.models, table.datasets)
+    rows = compare_with_paper(results, table.name, table.models, table.datasets)
     parts = [
         f"# {table.name.replace('-', ' ').capitalize()}",
         "",
         f"Made by `polybasis reproduce {table.name}` from the JSON lines in this folder. Test accuracy in percent (ROC "
         "AUC on genius), ours with a 95 % interval, the paper's with its standard error. Verdict: *above* the paper's "
         "mean, *within* its error below it, or *below* that.",
-        *sections(rows),
+        *dataset_sections(rows),
     ]
     write_atomically(folder / "README.md", ("\n".join(parts) + "\n").encode())

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from polybasis.data.catalogue import CATALOGUE, unknown_dataset
-from polybasis.experiments.comparison import compared, sections
+from polybasis.experiments.comparison import compare_with_paper, dataset_sections
 from polybasis.files import write_atomically
 from polybasis.train.config import Config, Preset, load_preset
 from polybasis.train.job import Job, OnResult, Source, run_jobs
@@ -108,7 +108,7 @@ def _minutes(results: list[Result]) -> float:
 def write_readme(folder: Path) -> None:
     """Writes the page of all results in a folder and the figure that compares them with the paper's."""
     results = [result for model in MODELS for result in read_results(folder / f"{model}.jsonl")]
-    rows = compared(results, "node-classification", MODELS, (*DATASETS, *DEDUPLICATED_DATASETS))
+    rows = compare_with_paper(results, "node-classification", MODELS, (*DATASETS, *DEDUPLICATED_DATASETS))
     parts = [
         "# Node classification",
         "",
@@ -117,7 +117,7 @@ def write_readme(folder: Path) -> None:
         "mean and 95 % interval over the splits. Verdict: *above* the paper's mean, *within* its interval below it, or "
         "*below* that. Epochs and seconds are those of one run on one thread, summed over an ensemble.",
     ]
-    parts += sections(rows)
+    parts += dataset_sections(rows)
     parts += ["", f"{len(results)} runs, {_minutes(results) / 60:.2f} hours of training in total."]
     published = [
         result

@@ -1,1 +1,1 @@
-"""Plots and the HTML page."""
+"""Figures and HTML reports."""

@@ -1,4 +1,4 @@
-"""All that is drawn. Every function takes numbers, draws them, and computes nothing else."""
+"""Plotting functions. Each takes computed values and returns a Matplotlib figure."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ try:
     from cycler import cycler
     from matplotlib.figure import Figure
 except ImportError as error:
-    raise ImportError("figures need Matplotlib; install it with: pip install 'polybasis[plot]'") from error
+    raise ImportError("figures require Matplotlib; install it with: pip install 'polybasis[plot]'") from error
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Colours that keep apart for colour-blind readers and in grey (Okabe and Ito, 2008).
+# Distinguishable with colour vision deficiency and in greyscale (Okabe and Ito, 2008).
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F", "#000000")
 STYLE: Any = {
     "axes.prop_cycle": cycler(color=COLOURS),
@@ -37,21 +37,35 @@ STYLE: Any = {
     "svg.hashsalt": "polybasis",
     "savefig.dpi": 150,
 }
-MU_LABEL = r"eigenvalue $\mu$ of $P$ (1: smooth, $-1$: alternating)"
+MU_LABEL = r"eigenvalue $\mu$ of $P$ (1: smooth, $-1$: oscillating)"
 
 
 @contextmanager
 def figure(
     columns: int = 1, rows: int = 1, width: float = 6.0, height: float = 3.4, **kw: Any
 ) -> Iterator[tuple[Figure, Any]]:
-    """A figure in the house style with its axes; no window and no global state."""
+    """Creates a figure and its axes in the package's style, without changing Matplotlib's global state.
+
+    Args:
+        columns, rows: numbers of panels.
+        width, height: size of the figure in inches.
+        **kw: arguments of :meth:`matplotlib.figure.Figure.subplots`.
+    """
     with mpl.rc_context(STYLE):
         drawn = Figure(figsize=(width, height), layout="constrained")
         yield drawn, drawn.subplots(rows, columns, **kw)
 
 
 def save(drawn: Figure, path: Path) -> list[Path]:
-    """Writes PNG and SVG beside one another and returns both."""
+    """Writes a figure as PNG and SVG.
+
+    Args:
+        drawn: the figure.
+        path: path of the files; its suffix is replaced.
+
+    Returns:
+        The paths of the PNG and the SVG file.
+    """
     written = []
     for kind in ("png", "svg"):
         buffer = io.BytesIO()
@@ -64,7 +78,16 @@ def save(drawn: Figure, path: Path) -> list[Path]:
 
 
 def plot_response(response: Callable[[NDArray[np.float64]], ArrayLike], ax: Axes | None = None, **line: Any) -> Axes:
-    """A frequency response over the whole spectrum."""
+    """Plots a frequency response on [-1, 1].
+
+    Args:
+        response: maps eigenvalues, (n,), to responses, (n,) or (n, channels).
+        ax: axes to draw on; those of a new figure by default.
+        **line: arguments of :meth:`matplotlib.axes.Axes.plot`.
+
+    Returns:
+        The axes.
+    """
     if ax is None:
         with figure() as (_, ax):
             pass
@@ -81,16 +104,16 @@ def draw_convergence(
     titles: Sequence[str],
     floor: ArrayLike | None = None,
     ylabel: str = "MSE",
-    every: int = 1,
+    stride: int = 1,
 ) -> Figure:
-    """Losses by epoch: one panel for each sample, one line for each basis.
+    """Draws losses by epoch on logarithmic axes: one panel per sample, one line per basis.
 
     Args:
-        curves: (epochs, samples) by name.
-        titles: of the samples.
-        floor: the least that can be reached, for each sample.
-        ylabel: what the losses are.
-        every: epochs from one number of a curve to the next.
+        curves: losses by name of the basis, (epochs, samples).
+        titles: titles of the panels.
+        floor: (samples,), minimum losses, drawn as dotted lines.
+        ylabel: label of the loss axes.
+        stride: number of epochs between two values of a curve.
     """
     columns = min(2, len(titles))
     rows = -(-len(titles) // columns)
@@ -98,7 +121,7 @@ def draw_convergence(
         for i, (ax, title) in enumerate(zip(axes.flat, titles, strict=False)):
             for name, curve in curves.items():
                 values = np.asarray(curve)[:, i]
-                ax.plot(1 + every * np.arange(len(values)), values, label=name, linewidth=1.2)
+                ax.plot(1 + stride * np.arange(len(values)), values, label=name, linewidth=1.2)
             if floor is not None:
                 ax.axhline(
                     float(np.asarray(floor)[i]), color="black", linewidth=0.8, linestyle=":", label="closed form"
@@ -112,7 +135,13 @@ def draw_convergence(
 
 
 def draw_representation(polynomials: Mapping[str, tuple[ArrayLike, ArrayLike]], target: str) -> Figure:
-    """What each basis adds up to the same polynomial: terms (K+1, points) scaled by their coefficients, by name."""
+    """Draws the terms of one polynomial expanded in several bases, one panel per basis.
+
+    Args:
+        polynomials: coefficients, (K+1,), and values of the basis polynomials, (K+1, 201) on a uniform grid of
+            [-1, 1], by name of the basis.
+        target: label of the polynomial.
+    """
     mu = np.linspace(-1, 1, 201)
     with figure(len(polynomials), 1, 2.6 * len(polynomials), 2.8, sharey=True) as (drawn, axes):
         for ax, (name, (coefficients, values)) in zip(np.atleast_1d(axes), polynomials.items(), strict=True):
@@ -128,13 +157,17 @@ def draw_representation(polynomials: Mapping[str, tuple[ArrayLike, ArrayLike]], 
 
 
 def draw_images(rows: Sequence[tuple[str, Sequence[tuple[str, NDArray[np.uint8]]]]]) -> Figure:
-    """Pictures in rows, each row with a label and its pictures with titles."""
-    columns = max(len(pictures) for _, pictures in rows)
+    """Draws a grid of images.
+
+    Args:
+        rows: for each row its label and its images, each a title and pixels, (height, width, 3).
+    """
+    columns = max(len(images) for _, images in rows)
     with figure(columns, len(rows), 1.6 * columns, 1.75 * len(rows), squeeze=False) as (drawn, axes):
-        for line, (label, pictures) in zip(axes, rows, strict=True):
-            for ax in line:
+        for row_axes, (label, images) in zip(axes, rows, strict=True):
+            for ax in row_axes:
                 ax.set_axis_off()
-            for ax, (title, pixels) in zip(line, pictures, strict=False):
+            for ax, (title, pixels) in zip(row_axes, images, strict=False):
                 ax.set_axis_on()
                 ax.imshow(pixels, interpolation="nearest")
                 ax.set(xticks=[], yticks=[])
@@ -142,17 +175,21 @@ def draw_images(rows: Sequence[tuple[str, Sequence[tuple[str, NDArray[np.uint8]]
                 ax.set_title(title, fontsize=7)
                 for spine in ax.spines.values():
                     spine.set_visible(False)
-            line[0].set_ylabel(label, fontsize=7)
+            row_axes[0].set_ylabel(label, fontsize=7)
     return drawn
 
 
 def draw_conditions(conditions: Mapping[str, ArrayLike]) -> Figure:
-    """Condition numbers of the Hessian by basis, one dot for each sample."""
+    """Draws the condition number of the Hessian for each basis, one dot per sample.
+
+    Args:
+        conditions: (samples,) by name of the basis.
+    """
     rng = np.random.default_rng(0)
     with figure(width=6.4, height=3.2) as (drawn, ax):
-        for place, values in enumerate(conditions.values()):
-            numbers = np.asarray(values, dtype=np.float64)
-            ax.scatter(place + rng.uniform(-0.18, 0.18, len(numbers)), numbers, s=9, alpha=0.6, linewidths=0)
+        for position, values in enumerate(conditions.values()):
+            y = np.asarray(values, dtype=np.float64)
+            ax.scatter(position + rng.uniform(-0.18, 0.18, len(y)), y, s=9, alpha=0.6, linewidths=0)
         ax.set_yscale("log")
         ax.set_ylim(bottom=0.5)
         ax.set_xticks(range(len(conditions)), list(conditions), rotation=25, ha="right")
@@ -161,34 +198,35 @@ def draw_conditions(conditions: Mapping[str, ArrayLike]) -> Figure:
 
 
 def draw_responses(mu: ArrayLike, responses: ArrayLike, density: tuple[ArrayLike, ArrayLike] | None = None) -> Figure:
-    """The responses of all channels of a layer, their spread, and the graph's spectrum behind them.
+    """Draws the frequency responses of a layer: each channel (left), and median and percentiles (right).
 
     Args:
-        mu: points, (n,).
+        mu: (n,), eigenvalues.
         responses: (n, channels).
-        density: edges and heights of a histogram of eigenvalues.
+        density: bin edges, (bins + 1,), and heights, (bins,), of the graph's eigenvalue histogram, drawn in the
+            background.
     """
     points, values = np.asarray(mu), np.asarray(responses)
     with figure(2, 1, 8.4, 3.3, sharey=True) as (drawn, (left, right)):
         left.plot(points, values, linewidth=0.6, alpha=0.6, color=COLOURS[0])
-        left.set(title="each channel", ylabel="response")
+        left.set(title="individual channels", ylabel="response")
         for low, high, shade in ((5, 95, 0.18), (25, 75, 0.35)):
             band = np.percentile(values, [low, high], axis=1)
-            label = f"{low} to {high} % of the channels"
+            label = f"{low}th to {high}th percentile"
             right.fill_between(points, *band, alpha=shade, color=COLOURS[0], linewidth=0, label=label)
         right.plot(points, np.median(values, axis=1), color=COLOURS[1], label="median")
-        right.set(title="all channels")
+        right.set(title="distribution over channels")
         for ax in (left, right):
             ax.set_xlabel(MU_LABEL, fontsize=8)
             if density is not None:
-                behind = ax.twinx()
+                background = ax.twinx()
                 edges, heights = (np.asarray(part) for part in density)
-                behind.stairs(heights, edges, fill=True, color="black", alpha=0.12, label="spectrum")
-                behind.set_yticks([])
-                behind.grid(False)
-                ax.set_zorder(behind.get_zorder() + 1)
+                background.stairs(heights, edges, fill=True, color="black", alpha=0.12, label="spectrum")
+                background.set_yticks([])
+                background.grid(False)
+                ax.set_zorder(background.get_zorder() + 1)
                 ax.patch.set_visible(False)
-        if density is not None:  # where there are no eigenvalues a response acts on nothing and may be anything
+        if density is not None:  # responses away from the eigenvalues have no effect and may be large
             edges, heights = (np.asarray(part) for part in density)
             bins = np.clip(np.searchsorted(edges, points, side="right") - 1, 0, len(heights) - 1)
             low, high = np.percentile(values[heights[bins] > 0], [0.5, 99.5])
@@ -199,29 +237,38 @@ def draw_responses(mu: ArrayLike, responses: ArrayLike, density: tuple[ArrayLike
 
 
 def draw_weight_functions(nodes: ArrayLike, weights: ArrayLike) -> Figure:
-    """Weight functions by Gauss quadrature: cumulated weight over the spectrum, one line for each channel."""
-    places, sizes = np.asarray(nodes), np.asarray(weights)
+    """Draws the cumulative distribution of each channel's weight function, approximated by Gauss quadrature.
+
+    Args:
+        nodes: (K+1, channels), ascending quadrature nodes.
+        weights: (K+1, channels), quadrature weights.
+    """
+    x, w = np.asarray(nodes), np.asarray(weights)
     with figure() as (drawn, ax):
-        for channel in range(places.shape[1]):
-            share = np.cumsum(sizes[:, channel]) / sizes[:, channel].sum()
-            steps = np.concatenate([[places[0, channel]], places[:, channel], [max(1.0, places[-1, channel])]])
-            ax.step(
-                steps, np.concatenate([[0.0], share, [1.0]]), where="post", linewidth=0.6, alpha=0.6, color=COLOURS[0]
-            )
-        arcsine = np.linspace(-1, 1, 201)
-        ax.plot(arcsine, 1 - np.arccos(arcsine) / np.pi, color=COLOURS[1], label="Chebyshev's weight")
+        for channel in range(x.shape[1]):
+            cumulative = np.concatenate([[0.0], np.cumsum(w[:, channel]) / w[:, channel].sum(), [1.0]])
+            steps = np.concatenate([[x[0, channel]], x[:, channel], [max(1.0, x[-1, channel])]])
+            ax.step(steps, cumulative, where="post", linewidth=0.6, alpha=0.6, color=COLOURS[0])
+        mu = np.linspace(-1, 1, 201)
+        ax.plot(mu, 1 - np.arccos(mu) / np.pi, color=COLOURS[1], label="Chebyshev weight")
         for edge in (-1, 1):
             ax.axvline(edge, color="black", linewidth=0.6, linestyle=":")
-        ax.set(xlabel=MU_LABEL, ylabel="share of the weight to the left")
+        ax.set(xlabel=MU_LABEL, ylabel="cumulative weight")
         ax.legend(fontsize=7)
     return drawn
 
 
-def draw_basis(mu: ArrayLike, values: ArrayLike, most: int = 8) -> Figure:
-    """Basis polynomials, (K+1, points): the median over channels, the first few of them."""
-    points, numbers = np.asarray(mu), np.asarray(values)
+def draw_basis(mu: ArrayLike, values: ArrayLike, count: int = 8) -> Figure:
+    """Draws the first basis polynomials.
+
+    Args:
+        mu: (n,), eigenvalues.
+        values: (K+1, n), values of the polynomials.
+        count: maximum number of polynomials to draw.
+    """
+    points = np.asarray(mu)
     with figure() as (drawn, ax):
-        for k, polynomial in enumerate(numbers[:most]):
+        for k, polynomial in enumerate(np.asarray(values)[:count]):
             ax.plot(points, polynomial, linewidth=1.1, label=f"$g_{k}$")
         ax.set(xlabel=MU_LABEL, ylabel="value")
         ax.set_yscale("symlog", linthresh=2)
@@ -230,28 +277,28 @@ def draw_basis(mu: ArrayLike, values: ArrayLike, most: int = 8) -> Figure:
 
 
 def draw_agreement(rows: Sequence[Mapping[str, Any]]) -> Figure:
-    """Our means against the paper's, with both intervals, coloured by data set.
+    """Draws our mean test accuracies against the paper's, with both intervals, coloured by data set.
 
     Args:
-        rows: with ``dataset``, ``mean``, ``ci95``, ``paper``, ``paper_ci``.
+        rows: rows with the keys ``dataset``, ``mean``, ``ci95``, ``paper`` and ``paper_ci``, in percent.
     """
     with figure(width=5.2, height=4.6) as (drawn, ax):
         low = min(min(row["mean"], row["paper"]) for row in rows) - 3
         high = max(max(row["mean"], row["paper"]) for row in rows) + 3
         ax.plot([low, high], [low, high], color="black", linewidth=0.7, linestyle=":")
         for colour, dataset in zip(COLOURS, dict.fromkeys(row["dataset"] for row in rows), strict=False):
-            mine = [row for row in rows if row["dataset"] == dataset]
+            group = [row for row in rows if row["dataset"] == dataset]
             ax.errorbar(
-                [row["paper"] for row in mine],
-                [row["mean"] for row in mine],
-                xerr=[row["paper_ci"] for row in mine],
-                yerr=[row["ci95"] for row in mine],
+                [row["paper"] for row in group],
+                [row["mean"] for row in group],
+                xerr=[row["paper_ci"] for row in group],
+                yerr=[row["ci95"] for row in group],
                 fmt="o",
                 markersize=3.5,
                 linewidth=0.8,
                 color=colour,
                 label=dataset,
             )
-        ax.set(xlabel="paper's test accuracy, %", ylabel="ours, %", xlim=(low, high), ylim=(low, high))
+        ax.set(xlabel="test accuracy, paper, %", ylabel="test accuracy, ours, %", xlim=(low, high), ylim=(low, high))
         ax.legend(fontsize=8)
     return drawn

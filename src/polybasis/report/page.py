@@ -1,4 +1,4 @@
-"""One self-contained HTML page: text, tables and figures, no network."""
+"""Self-contained HTML pages of text, tables and figures."""
 
 from __future__ import annotations
 
@@ -31,36 +31,53 @@ th:first-child, td:first-child { text-align: left; }
 
 @dataclass
 class Page:
-    """A page that grows from top to bottom."""
+    """An HTML page, built from top to bottom. Text is escaped and images are embedded.
+
+    Args:
+        title: title and first heading of the page.
+    """
 
     title: str
     _parts: list[str] = field(default_factory=list)
 
     def heading(self, text: str) -> None:
-        """A heading of a section."""
+        """Appends a section heading."""
         self._parts.append(f"<h2>{html.escape(text)}</h2>")
 
     def text(self, text: str) -> None:
-        """A paragraph."""
+        """Appends a paragraph."""
         self._parts.append(f"<p>{html.escape(text)}</p>")
 
     def table(self, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        """A table, which scrolls by itself where it is too wide."""
+        """Appends a table, which scrolls horizontally if it is wider than the page.
+
+        Args:
+            header: column names.
+            rows: cells.
+        """
         head = "".join(f"<th>{html.escape(cell)}</th>" for cell in header)
         body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
         self._parts.append(f'<div class="scroll"><table><tr>{head}</tr>{body}</table></div>')
 
-    def figure(self, picture: Path, caption: str) -> None:
-        """A PNG or SVG file, taken into the page, with a caption in plain words."""
-        kind = {".png": "png", ".svg": "svg+xml"}[picture.suffix]
-        data = base64.b64encode(picture.read_bytes()).decode()
+    def figure(self, image: Path, caption: str) -> None:
+        """Appends an image.
+
+        Args:
+            image: a PNG or SVG file.
+            caption: caption and alternative text.
+
+        Raises:
+            KeyError: if the file is neither PNG nor SVG.
+        """
+        kind = {".png": "png", ".svg": "svg+xml"}[image.suffix]
+        data = base64.b64encode(image.read_bytes()).decode()
         text = html.escape(caption)
         self._parts.append(
             f'<figure><img alt="{text}" src="data:image/{kind};base64,{data}"><figcaption>{text}</figcaption></figure>'
         )
 
     def write(self, path: Path) -> None:
-        """Writes the page, whole or not at all."""
+        """Writes the page atomically."""
         title, body = html.escape(self.title), "\n".join(self._parts)
         document = (
             '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'

@@ -167,6 +167,7 @@ class NodeDataset(LabelledNodes):
             parts += [matrix.indptr, matrix.indices, matrix.data]
         else:
             parts.append(self.x.numpy())
+        parts += [mask.numpy() for masks in self.fixed_splits for mask in masks]
         for part in parts:
             digest.update(np.ascontiguousarray(part).data)
         return f"{self.name}@{digest.hexdigest()[:16]}"

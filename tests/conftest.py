@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import pickle
 import zlib
@@ -207,6 +208,22 @@ def raw_data(tmp_path: Path) -> Callable[[str], Path]:
         return tmp_path / "data"
 
     return write
+
+
+def write_papers100m(root: Path, edges: np.ndarray, nodes: int = 400) -> tuple[np.ndarray, np.ndarray]:
+    """A small graph in the files of OGB's binary format; returns features, and classes with NaN where unknown."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((nodes, 5)).astype(np.float32)
+    y = np.where(rng.random(nodes) < 0.3, rng.integers(0, 4, nodes), np.nan)
+    (root / "raw").mkdir(parents=True)
+    (root / "split" / "time").mkdir(parents=True)
+    np.savez(root / "raw" / "data.npz", edge_index=edges.T.copy(), node_feat=x, num_nodes_list=[nodes])
+    np.savez(root / "raw" / "node-label.npz", node_label=y[:, None])
+    known = np.flatnonzero(~np.isnan(y))
+    for part, here in zip(("train", "valid", "test"), np.array_split(known, 3), strict=True):
+        with gzip.open(root / "split" / "time" / f"{part}.csv.gz", "wt") as file:
+            file.write("".join(f"{node}\n" for node in here))
+    return x, y
 
 
 @pytest.fixture(scope="session")

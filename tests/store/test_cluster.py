@@ -15,12 +15,12 @@ import optuna
 import pytest
 from conftest import random_graph
 from optuna.storages.journal import JournalFileBackend
+from polybasis.train.runs import Run, run_splits
 from test_store import assert_same_store
 
 from polybasis import cluster, native
 from polybasis.store import GraphFolder, NodeData, precompute, write_graph_folder
 from polybasis.train.config import Config
-from polybasis.train.runs import Run, run_splits
 
 ray = pytest.importorskip("ray", reason="Ray is not installed")
 if native.kernels() is None:

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
+from polybasis.train.store_training import default_scaled_config, train_on_store
 from safetensors.torch import load_file
 
 import polybasis as pb
@@ -27,7 +28,6 @@ from polybasis.store.batches import Batches
 from polybasis.train.config import Config
 from polybasis.train.distributed import ProcessGroup, joined_team
 from polybasis.train.fitting import Progress
-from polybasis.train.store_training import default_scaled_config, train_on_store
 
 if native.kernels() is None:
     pytest.skip("polybasis was built without its native kernels", allow_module_level=True)

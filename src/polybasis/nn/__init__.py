@@ -6,9 +6,10 @@ __getattr__, __dir__, __all__ = lazy_exports(
     __name__,
     {
         "favard_conv": ["FavardConv"],
-        "models.linear_filter_linear": ["FavardGNN", "OptBasisGNN"],
+        "models.favardgnn": ["FavardGNN"],
         "models.model": ["model_class"],
         "models.names": ["MODELS"],
+        "models.optbasisgnn": ["OptBasisGNN"],
         "models.precomputed": ["PrecomputedGNN"],
         "optbasis_conv": ["OptBasisConv"],
         "poly_conv": ["PolyConv"],

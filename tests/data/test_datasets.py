@@ -284,6 +284,17 @@ def test_every_file_of_a_format_is_asked_for(name: str, raw_data: Callable[[str]
     assert missing_files(name, root) == []
 
 
+@pytest.mark.parametrize("name", ["chameleon", "actor", "citeseer"])
+def test_bases_of_loaded_data_are_orthonormal(name: str, raw_data: Callable[[str], Path]) -> None:
+    """The README's promise at K = 20, on generated files; tests/krylov/test_real_data.py has the real ones."""
+    data = load(name, raw_data(name))
+    for dtype, bound in ((torch.float32, 1e-5), (torch.float64, 1e-12)):
+        basis = pb.optimal_basis(data.graph, as_dense(data.x).to(dtype), 20)
+        products = torch.einsum("jnd,knd->djk", basis.vectors.double(), basis.vectors.double())
+        expected = torch.diag_embed((torch.arange(21)[None] < basis.rank[:, None]).double())
+        assert float((products - expected).abs().max()) <= bound
+
+
 # ---- the real thing ------------------------------------------------------------------------------------------------
 
 REAL = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import hashlib
 import json
 import os
@@ -22,7 +21,8 @@ def lock_for(path: Path, timeout: float = -1) -> FileLock:
         path: the file or folder, which need not exist.
         timeout: seconds to wait before :class:`filelock.Timeout` is raised; -1 waits forever.
     """
-    name = hashlib.sha256(f"{getpass.getuser()} {path.resolve()}".encode()).hexdigest()[:16]
+    # The number of the user: containers run as users without a name.
+    name = hashlib.sha256(f"{os.getuid()} {path.resolve()}".encode()).hexdigest()[:16]
     return FileLock(Path(tempfile.gettempdir()) / f"polybasis-{name}.lock", timeout=timeout)
 
 

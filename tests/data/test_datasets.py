@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
+import sys
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -12,12 +16,13 @@ import numpy as np
 import pytest
 import scipy.io
 import torch
+from conftest import RAW, raw_graph
 
 import polybasis as pb
 from polybasis.data import published_files
-from polybasis.data.catalogue import CATALOGUE, data_root, load
+from polybasis.data.catalogue import CATALOGUE, data_root, is_installed, load, missing_files
 from polybasis.features import SparseFeatures, as_dense
-from polybasis.files import one_at_a_time
+from polybasis.files import lock_for
 
 PROMISED = [
     "chameleon",
@@ -69,14 +74,14 @@ def test_root(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["squirrel-filtered", "twitch-gamers", "pokec", "wiki"])
 def test_a_missing_set_names_file_folder_and_source(name: str, tmp_path: Path) -> None:
     with pytest.raises(
-        FileNotFoundError, match=rf"{name} is not there: expected .* in .*; get it from github"
+        FileNotFoundError, match=rf"{name} is not installed: expected .* in .*; get it from github"
     ) as raised:
         load(name, tmp_path)
     assert str(tmp_path / CATALOGUE[name].folder) in str(raised.value)
 
 
 def test_a_set_is_read_by_one_at_a_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """PyG writes what it has made of raw files beside them, and makes their folders; half of it is no data set."""
+    """PyG writes processed files beside the raw ones; another process must not see half of them."""
     inside, most = [0], [0]
 
     def read(root: Path) -> pb.data.NodeDataset:
@@ -98,14 +103,59 @@ def test_a_set_is_read_by_one_at_a_time(monkeypatch: pytest.MonkeyPatch, tmp_pat
     assert most == [1]
 
 
-def test_a_lock_that_cannot_be_had_is_no_reason_to_stop(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nowhere"))
-    with one_at_a_time(tmp_path):
+def test_a_lock_leaves_nothing_beside_the_data(tmp_path: Path) -> None:
+    """Data may be on a read-only disk: locks are in the system's temporary folder."""
+    with lock_for(tmp_path / "data"):
         assert list(tmp_path.iterdir()) == []
 
 
+def test_users_without_a_name_can_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Containers run as numbers that no user has."""
+
+    def unknown(_: int) -> None:
+        raise KeyError("getpwuid(): uid not found")
+
+    monkeypatch.setattr("pwd.getpwuid", unknown)
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(name, raising=False)
+    with lock_for(tmp_path / "data") as lock:
+        assert lock.is_locked
+
+
+def test_the_catalogue_needs_no_heavy_imports() -> None:
+    """Help and completion list data sets; importing torch would take seconds."""
+    script = "import sys, polybasis.data.catalogue as c; assert c.CATALOGUE; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert not {"torch", "torch_geometric", "matplotlib", "pyarrow", "scipy"} & set(done.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment"),
+    [
+        (["--help"], {}),
+        (["--version"], {}),
+        (["train", "--help"], {}),
+        (["reproduce", "--help"], {}),
+        ([], {"_POLYBASIS_COMPLETE": "complete_bash", "COMP_WORDS": "polybasis train cor", "COMP_CWORD": "2"}),
+    ],
+    ids=["help", "version", "train", "reproduce", "completion"],
+)
+def test_help_version_and_completion_are_fast(arguments: list[str], environment: dict[str, str]) -> None:
+    script = (
+        "import sys, atexit; sys.argv[0] = 'polybasis'; from polybasis.cli import main; "
+        "atexit.register(lambda: print(*sys.modules, file=sys.stderr)); main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, *arguments], capture_output=True, text=True, env={**os.environ, **environment},
+        check=True,
+    )  # fmt: skip
+    assert not {"torch", "torch_geometric", "matplotlib", "pyarrow"} & set(done.stderr.split())
+    expected = "cornell5" if environment else "polybasis"
+    assert expected in done.stdout
+
+
 def test_unknown_name() -> None:
-    with pytest.raises(ValueError, match="there is no data set 'cameleon'; expected one of chameleon"):
+    with pytest.raises(ValueError, match="unknown data set 'cameleon'; expected one of chameleon"):
         load("cameleon")
 
 
@@ -192,6 +242,59 @@ def test_csbm_is_heterophilous_seeded_and_of_the_right_degree() -> None:
         pb.data.csbm(phi=2)
 
 
+# ---- formats that PyTorch Geometric reads, on small files ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", RAW)
+def test_raw_files_of_every_format(name: str, raw_data: Callable[[str], Path]) -> None:
+    """A graph written in the published layout is the graph that is loaded, without a network."""
+    root = raw_data(name)
+    expected, data = raw_graph(name), load(name, root)
+    assert is_installed(name, root)
+    assert data.name == data.identity == name
+    assert data.protocol == CATALOGUE[name].protocol
+    edges = {tuple(sorted(pair)) for pair in expected.edges.tolist() if pair[0] != pair[1]}
+    assert {tuple(sorted(pair)) for pair in data.graph.edge_index().T.tolist()} == edges
+    assert data.graph.num_edges == len(edges)
+    assert data.y.tolist() == expected.y.tolist()
+    x = torch.from_numpy(expected.x)
+    if name in ("chameleon", "actor", "texas"):
+        x = x / x.sum(1, keepdim=True).clamp(min=1)
+    torch.testing.assert_close(as_dense(data.x), x)
+    assert data.metric == ("roc-auc" if name in ("tolokers", "genius") else "accuracy")
+    if expected.splits is not None:
+        for masks, split in zip(data.fixed_splits, expected.splits, strict=True):
+            for part, mask in enumerate(masks, 1):
+                assert torch.equal(mask, torch.from_numpy(split == part))
+    split = data.split()
+    assert all(len(part) > 0 for part in split)
+    assert torch.equal(data.split().train, load(name, root).split().train)
+
+
+@pytest.mark.parametrize("name", RAW)
+def test_every_file_of_a_format_is_asked_for(name: str, raw_data: Callable[[str], Path]) -> None:
+    """What tells whether a set is installed is what its reader opens."""
+    root = raw_data(name)
+    for file in CATALOGUE[name].files:
+        place = root / CATALOGUE[name].folder / file
+        content = place.read_bytes()
+        place.unlink()
+        assert missing_files(name, root) == [place]
+        place.write_bytes(content)
+    assert missing_files(name, root) == []
+
+
+@pytest.mark.parametrize("name", ["chameleon", "actor", "citeseer"])
+def test_bases_of_loaded_data_are_orthonormal(name: str, raw_data: Callable[[str], Path]) -> None:
+    """The README's promise at K = 20, on generated files; tests/krylov/test_real_data.py has the real ones."""
+    data = load(name, raw_data(name))
+    for dtype, bound in ((torch.float32, 1e-5), (torch.float64, 1e-12)):
+        basis = pb.optimal_basis(data.graph, as_dense(data.x).to(dtype), 20)
+        products = torch.einsum("jnd,knd->djk", basis.vectors.double(), basis.vectors.double())
+        expected = torch.diag_embed((torch.arange(21)[None] < basis.rank[:, None]).double())
+        assert float((products - expected).abs().max()) <= bound
+
+
 # ---- the real thing ------------------------------------------------------------------------------------------------
 
 REAL = {
@@ -219,7 +322,7 @@ def test_real_files(name: str, data_root: Path, tmp_path: Path) -> None:
     if name in ("chameleon", "actor"):  # row-normalised; a node without words stays zero
         sums = as_dense(data.x).sum(1)
         assert ((sums - 1).abs() < 1e-5).logical_or(sums == 0).all()
-    split = pb.data.make_split(data, CATALOGUE[name].protocol, 0)
-    assert all(len(part) > 0 for part in split)
+    assert data.protocol == CATALOGUE[name].protocol
+    assert all(len(part) > 0 for part in data.split())
     if name == "johnshopkins55":
         assert int((data.y < 0).sum()) == 418

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import shutil
-import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import scipy.io
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "store"))
-from test_sources import papers100m
+from conftest import write_papers100m
 
 import polybasis as pb
 from polybasis import native
@@ -26,8 +25,9 @@ if native.kernels() is None:
 
 
 def quick(table: large.LargeTable, model: str, dataset: str) -> Config:
-    batch = 100 if table.on_store(model, dataset) else None
-    return Config(model, hidden=8, epochs=3, batch=batch)
+    values: dict[str, Any] = {"hidden": 8, "epochs": 3}
+    on_store = table.on_store(model, dataset)
+    return Config.of(model, precomputed=on_store, **values, **({"batch_size": 100} if on_store else {}))
 
 
 def pokec(root: Path) -> None:
@@ -46,7 +46,7 @@ def test_pokec_on_a_store_and_on_the_graph(tmp_path: Path, monkeypatch: pytest.M
     arguments = {"seeds": 2, "stores": tmp_path / "stores", "memory": 1 << 30, "root": str(tmp_path / "data")}
     found = large.run_table(HETEROPHILOUS, models, ["pokec"], tmp_path / "out", **arguments)  # type: ignore[arg-type]
     assert len(found) == 10
-    assert [("batch" in run["config"]) for run in found[::2]] == [False, False, True, True, True]
+    assert [("precomputed" in result["config"]["model"]) for result in found[::2]] == [False, False, True, True, True]
     again = large.run_table(HETEROPHILOUS, models, ["pokec"], tmp_path / "out", **arguments)  # type: ignore[arg-type]
     assert again == found
     page = (tmp_path / "out" / "README.md").read_text()
@@ -56,49 +56,63 @@ def test_pokec_on_a_store_and_on_the_graph(tmp_path: Path, monkeypatch: pytest.M
 
 def test_papers100m_from_ogbs_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(large, "config_for", quick)
-    papers100m(tmp_path / "data/ogb/ogbn_papers100M", np.random.default_rng(0).integers(0, 400, (2000, 2)))
+    write_papers100m(tmp_path / "data/ogb/ogbn_papers100M", np.random.default_rng(0).integers(0, 400, (2000, 2)))
     cells = CITATION.cells(list(CITATION.models), ["ogbn-papers100M"])
     assert {model for model, _ in cells} == set(FILTERS) & set(CITATION.models)
     found = large.run_table(
         CITATION, [model for model, _ in cells], ["ogbn-papers100M"], tmp_path / "out", seeds=1,
         stores=tmp_path / "stores", memory=1 << 30, root=str(tmp_path / "data"),
     )  # fmt: skip
-    assert {run["protocol"] for run in found} == {"fixed"}
+    assert {result["protocol"] for result in found} == {"fixed"}
     assert len(found) == len(cells)
 
 
-def test_a_facebook_network_in_penn94s_format(data_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def run_penn94(root: Path, tmp_path: Path, **options: Any) -> list[dict[str, Any]]:
+    return large.run_table(
+        HETEROPHILOUS, ["optbasisgnn", "favardgnn"], ["penn94"], tmp_path / "out", seeds=1,
+        stores=tmp_path / "stores", memory=1 << 30, root=str(root), **options,
+    )  # fmt: skip
+
+
+def test_penn94_in_its_published_format(
+    raw_data: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(large, "config_for", quick)
+    found = run_penn94(raw_data("penn94"), tmp_path)
+    assert [result["model"] for result in found] == ["optbasisgnn", "favardgnn"]
+    assert {result["protocol"] for result in found} == {"fixed"}
+    assert "## penn94" in (tmp_path / "out" / "README.md").read_text()
+
+
+def test_a_real_facebook_network(data_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if not (data_root / "linkx/johnshopkins55").is_dir():
         pytest.skip("linkx/johnshopkins55 is not in the data folder")
     shutil.copytree(data_root / "linkx/johnshopkins55", tmp_path / "linkx/johnshopkins55")
     monkeypatch.setattr(large, "config_for", quick)
     monkeypatch.setitem(CATALOGUE, "penn94", CATALOGUE["johnshopkins55"])
-    found = large.run_table(
-        HETEROPHILOUS, ["optbasisgnn", "favardgnn"], ["penn94"], tmp_path / "out", seeds=1,
-        stores=tmp_path / "stores", memory=1 << 30, root=str(tmp_path),
-    )  # fmt: skip
-    assert [run["model"] for run in found] == ["optbasisgnn", "favardgnn"]
+    found = run_penn94(tmp_path, tmp_path)
+    assert [result["model"] for result in found] == ["optbasisgnn", "favardgnn"]
 
 
 def test_missing_files_are_named_before_anything_runs(tmp_path: Path) -> None:
     for table in (HETEROPHILOUS, CITATION):
         for dataset in table.datasets:
-            with pytest.raises(FileNotFoundError, match=f"{dataset} is not there: .*{CATALOGUE[dataset].files[0]}"):
+            with pytest.raises(FileNotFoundError, match=f"{dataset} is not installed: .*{CATALOGUE[dataset].files[0]}"):
                 large.run_table(
                     table, list(table.models), [dataset], tmp_path / "out", seeds=1, stores=tmp_path / "stores",
                     memory=1 << 30, root=str(tmp_path),
                 )  # fmt: skip
     assert list(tmp_path.iterdir()) == []
-    with pytest.raises(ValueError, match="too large to train gcn on"):
+    with pytest.raises(ValueError, match="ogbn-papers100M: too large for gcn; choose other models"):
         large.run_table(
             CITATION, ["gcn"], ["ogbn-papers100M"], tmp_path / "out", seeds=1, stores=tmp_path, memory=1, root=None
         )
 
 
-def test_settings_are_published_ones_where_there_are_any() -> None:
-    assert large.config_for(CITATION, "chebnetii", "ogbn-papers100M").hidden == 2048
-    assert large.config_for(HETEROPHILOUS, "optbasisgnn", "penn94").settings == "published"
+def test_published_hyperparameters_come_first() -> None:
+    assert large.config_for(CITATION, "chebnetii", "ogbn-papers100M").model.hidden == 2048
+    assert large.config_for(HETEROPHILOUS, "optbasisgnn", "penn94").preset == "published"
     for table in (HETEROPHILOUS, CITATION):
         for model, dataset in table.cells(list(table.models), list(table.datasets)):
             config = large.config_for(table, model, dataset)
-            assert (config.batch is not None) == table.on_store(model, dataset)
+            assert config.model.precomputed == table.on_store(model, dataset)

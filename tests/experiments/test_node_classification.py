@@ -1,49 +1,54 @@
-"""The table's machinery on a small graph, and the committed page against the committed lines."""
+"""The table on small graphs, and the committed results against the jobs and pages they belong to."""
 
 from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 
+from polybasis.data.catalogue import CATALOGUE
 from polybasis.experiments import filter_results, node_classification, paper, scale
 from polybasis.experiments.comparison import compare_with_paper
-from polybasis.train.config import Config, stored_config
+from polybasis.train.config import Config, load_preset
+from polybasis.train.job import Job, Source
 
 RESULTS = Path(__file__).parents[2] / "results"
 
 
-def test_settings_are_published_ones_first_then_tuned_then_defaults() -> None:
-    assert node_classification.config_for("optbasisgnn", "chameleon").settings == "published"
-    assert node_classification.config_for("mlp", "csbm").settings == "default"
-    with pytest.raises(ValueError, match="no tuned settings of mlp for csbm"):
+def test_presets_are_published_ones_first_then_tuned_then_defaults() -> None:
+    assert node_classification.config_for("optbasisgnn", "chameleon").preset == "published"
+    assert node_classification.config_for("mlp", "csbm").preset == "default"
+    with pytest.raises(ValueError, match="mlp has no tuned hyperparameters for csbm"):
         node_classification.config_for("mlp", "csbm", "tuned")
 
 
-def test_every_stored_file_names_its_model_and_its_origin() -> None:
-    root = Path(node_classification.__file__).parents[1] / "settings"
+def test_every_preset_names_its_model_and_its_origin() -> None:
+    root = Path(node_classification.__file__).parents[1] / "presets"
     files = sorted(root.glob("*/*/*.toml"))
     assert len(files) > 40
     for file in files:
-        kind, model, dataset = file.parts[-3], file.parts[-2], file.stem
+        preset, model, dataset = file.parts[-3], file.parts[-2], file.stem
         first = file.read_text().splitlines()[0]
-        assert first.startswith("# Published: " if kind == "published" else "# Tuned "), file
-        config = stored_config(model, dataset, kind)
+        assert first.startswith("# Published: " if preset == "published" else "# Tuned "), file
+        config = load_preset(model, dataset, preset)  # type: ignore[arg-type]
         assert config is not None
-        assert (config.model, config.settings) == (model, kind)
+        assert (config.model.name, config.preset) == (model, preset)
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_each_run_has_one_thread(jobs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(node_classification, "config_for", lambda *_: Config("mlp", epochs=2))
-    runs = node_classification.planned_runs(["mlp"], ["csbm"], 2)
+@pytest.mark.parametrize("processes", [1, 2])
+def test_each_job_has_one_thread(processes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node_classification, "config_for", lambda *_: Config.of("mlp", epochs=2))
+    jobs = node_classification.plan_jobs(["mlp"], ["csbm"], 2)
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
-        found = node_classification.execute_runs(runs, tmp_path, root=None, jobs=jobs)
+        found = node_classification.run_all(jobs, tmp_path, processes=processes)
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
@@ -51,30 +56,62 @@ def test_each_run_has_one_thread(jobs: int, tmp_path: Path, monkeypatch: pytest.
 
 
 def test_a_part_of_the_table_runs_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    quick = {"mlp": Config("mlp", epochs=3), "optbasisgnn": Config("optbasisgnn", epochs=3, arguments={"K": 2})}
-    monkeypatch.setattr(node_classification, "config_for", lambda model, dataset, settings: quick[model])
-    runs = node_classification.planned_runs(["mlp", "optbasisgnn"], ["csbm"], 2)
-    assert node_classification.done_already(runs, tmp_path) == 0
-    said: list[dict[str, object]] = []
-    first = node_classification.execute_runs(runs, tmp_path, root=None, jobs=1, finished=said.append)
-    assert len(first) == len(said) == node_classification.done_already(runs, tmp_path) == 4
-    assert node_classification.execute_runs(runs, tmp_path, root=None, jobs=1, finished=said.append) == first
-    assert len(said) == 4
+    quick = {"mlp": Config.of("mlp", epochs=3), "optbasisgnn": Config.of("optbasisgnn", epochs=3, K=2)}
+    monkeypatch.setattr(node_classification, "config_for", lambda model, dataset, preset: quick[model])
+    jobs = node_classification.plan_jobs(["mlp", "optbasisgnn"], ["csbm"], 2)
+    assert node_classification.count_finished(jobs, tmp_path) == 0
+    new: list[dict[str, object]] = []
+    first = node_classification.run_all(jobs, tmp_path, processes=1, on_result=new.append)
+    assert len(first) == len(new) == node_classification.count_finished(jobs, tmp_path) == 4
+    assert node_classification.run_all(jobs, tmp_path, processes=1, on_result=new.append) == first
+    assert len(new) == 4
     node_classification.write_readme(tmp_path)
     page = (tmp_path / "README.md").read_text()
     assert "## csbm" in page
     assert "| optbasisgnn | default | 2 |" in page
-    with pytest.raises(ValueError, match="no data set 'nowhere'"):
-        node_classification.planned_runs(["mlp"], ["nowhere"], 1)
+    with pytest.raises(ValueError, match="unknown data set 'nowhere'"):
+        node_classification.plan_jobs(["mlp"], ["nowhere"], 1)
+
+
+def test_two_splits_of_chameleon_by_command(raw_data: Callable[[str], Path], tmp_path: Path) -> None:
+    """The README's command on generated files of chameleon's format: it resumes, and repeats no finished job."""
+    root, out = raw_data("chameleon"), tmp_path / "out"
+    run = [sys.executable, "-m", "polybasis", "reproduce", "node-classification", "--models", "gpr-gnn,optbasisgnn",
+           "--datasets", "chameleon", "--splits", "2", "--jobs", "1", "--out", str(out), "--data-root", str(root),
+           "--json"]  # fmt: skip
+    first = subprocess.run(run, capture_output=True, text=True, check=False)
+    assert first.returncode == 0, first.stderr
+    lines = {path.name: path.read_text() for path in out.glob("*.jsonl")}
+    results = [json.loads(line) for text in lines.values() for line in text.splitlines()]
+    assert sorted((result["model"], result["split"]) for result in results) == [
+        ("gpr-gnn", 0), ("gpr-gnn", 1), ("optbasisgnn", 0), ("optbasisgnn", 1)
+    ]  # fmt: skip
+    assert {result["preset"] for result in results} == {"published"}
+    assert {result["protocol"] for result in results} == {"per-class"}
+    second = subprocess.run(run, capture_output=True, text=True, check=True)
+    assert "4 of them finished" in second.stderr
+    assert second.stdout == first.stdout
+    assert lines == {path.name: path.read_text() for path in out.glob("*.jsonl")}
+    page = (out / "README.md").read_text()
+    mean, interval = paper.table("node-classification")["optbasisgnn"]["chameleon"]
+    assert "## chameleon" in page
+    assert f"{mean:.2f} ± {interval:.2f}" in page
 
 
 def test_verdicts() -> None:
     mean, interval = paper.table("node-classification")["mlp"]["chameleon"]
 
     def verdict(accuracy: float) -> str:
-        result = {"model": "mlp", "dataset": "chameleon", "settings": "tuned", "epochs": 1, "seconds": 1.0}
+        result = {
+            "model": "mlp",
+            "dataset": "chameleon",
+            "preset": "tuned",
+            "metric": "accuracy",
+            "epochs": 1,
+            "seconds": 1.0,
+        }
         result |= {"protocol": "per-class", "config": {}}
-        results = [{**result, "test_accuracy": accuracy / 100, "val_accuracy": 0.5}] * 2
+        results = [{**result, "test_score": accuracy / 100, "val_score": 0.5}] * 2
         return compare_with_paper(results, "node-classification", ("mlp",), ("chameleon",))[0]["verdict"]
 
     assert verdict(mean + 0.1) == "above"
@@ -82,19 +119,27 @@ def test_verdicts() -> None:
     assert verdict(mean - interval - 0.01) == "below"
 
 
-def test_runs_of_different_settings_are_not_averaged() -> None:
-    result = {"model": "mlp", "dataset": "cora", "settings": "tuned", "epochs": 1, "seconds": 1.0, "val_accuracy": 0.5}
-    result |= {"protocol": "per-class", "test_accuracy": 0.5}
+def test_results_of_different_configurations_are_not_averaged() -> None:
+    result = {
+        "model": "mlp",
+        "dataset": "cora",
+        "preset": "tuned",
+        "metric": "accuracy",
+        "epochs": 1,
+        "seconds": 1.0,
+        "val_score": 0.5,
+    }
+    result |= {"protocol": "per-class", "test_score": 0.5}
     rows = compare_with_paper(
         [{**result, "config": {"epochs": n}} for n in (1, 2)], "node-classification", ("mlp",), ("cora",)
     )
     assert [row["splits"] for row in rows] == [1, 1]
 
 
-def test_given_splits_are_used_once() -> None:
-    runs = node_classification.planned_runs(["mlp"], ["tolokers", "texas"], 20)["mlp"]
-    assert sum(run.dataset == "tolokers" for run in runs) == 10
-    assert sum(run.dataset == "texas" for run in runs) == 20
+def test_fixed_splits_are_used_once() -> None:
+    jobs = node_classification.plan_jobs(["mlp"], ["tolokers", "texas"], 20)["mlp"]
+    assert sum(job.source.name == "tolokers" for job in jobs) == 10
+    assert sum(job.source.name == "texas" for job in jobs) == 20
 
 
 WRITERS = {
@@ -112,12 +157,38 @@ def test_the_committed_page_is_made_of_the_committed_lines(name: str, tmp_path: 
     assert (tmp_path / "README.md").read_text() == (RESULTS / name / "README.md").read_text()
 
 
-def test_committed_runs_are_whole_and_none_is_there_twice() -> None:
-    for path in (RESULTS / "node-classification").glob("*.jsonl"):
-        results = [json.loads(line) for line in path.read_text().splitlines()]
-        keys = [result["key"] for result in results]
-        assert len(set(keys)) == len(keys)
-        for result in results:
-            assert 0 <= result["test_accuracy"] <= 1
-            assert 0 <= result["val_accuracy"] <= 1
-            assert {"config", "versions", "seconds", "epochs", "split_seed", "model_seed", "settings"} <= result.keys()
+COMMITTED = sorted((RESULTS / "node-classification").glob("*.jsonl"))
+
+
+@pytest.mark.parametrize("path", COMMITTED, ids=lambda path: path.stem)
+def test_committed_results_are_complete_and_unique(path: Path) -> None:
+    results = [json.loads(line) for line in path.read_text().splitlines()]
+    keys = [result["key"] for result in results]
+    assert len(set(keys)) == len(keys)
+    for result in results:
+        assert 0 <= result["test_score"] <= 1
+        assert 0 <= result["val_score"] <= 1
+        assert {"config", "versions", "seconds", "epochs", "split", "seed", "preset", "metric"} <= result.keys()
+
+
+@pytest.mark.parametrize("path", COMMITTED, ids=lambda path: path.stem)
+def test_committed_keys_are_those_of_their_jobs(path: Path) -> None:
+    """A job finds its result by its key: a change of the identity would repeat days of training."""
+    for line in path.read_text().splitlines():
+        result = json.loads(line)
+        config = Config.from_dict(result["config"])
+        assert config.to_dict() == result["config"]
+        job = Job(config, Source.named(result["dataset"]), result["protocol"], result["split"], result["seed"])
+        assert job.key == result["key"]
+        assert (config.model.name, config.preset) == (result["model"], result["preset"])
+        assert result["protocol"] == CATALOGUE[result["dataset"]].protocol
+
+
+def test_committed_results_are_found_by_the_command() -> None:
+    """All jobs of the paper's table, twenty splits each, have a committed result."""
+    jobs = node_classification.plan_jobs(
+        list(node_classification.MODELS), list(node_classification.DATASETS), 20, root="anywhere"
+    )
+    total = sum(map(len, jobs.values()))
+    assert total == 11 * 5 * 20
+    assert node_classification.count_finished(jobs, RESULTS / "node-classification") == total

@@ -8,17 +8,27 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 import polybasis as pb
-from polybasis.nn.interpret import filters_of, spectral_density
+from polybasis import native
+from polybasis.data.dataset import NodeDataset
+from polybasis.nn.interpret import filters_of, filters_on_basis, spectral_density
+from polybasis.nn.models.model import Model
+from polybasis.nn.models.precomputed import PrecomputedGNN, basis_of
 from polybasis.report import figures
 from polybasis.report.model_figures import draw_model
 from polybasis.report.page import Page
+from polybasis.store import write_graph_folder
+from polybasis.store.precompute import precompute
+from polybasis.train.config import Config
+from polybasis.train.trained_model import TrainedModel
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
@@ -120,12 +130,39 @@ def test_the_response_of_a_model_is_its_filter_in_the_spectral_domain(model: str
     if model == "optbasisgnn":  # its response refers to signals of unit norm
         expected = expected / torch.linalg.vector_norm(signal.double(), dim=0)
     torch.testing.assert_close(filtered, expected, atol=1e-4, rtol=1e-4)
-    written = draw_model(made, data.x, data.graph, tmp_path)
+    written = draw_model(trained(made, data, model, K=4), data, tmp_path)
     assert {path.name for path in written} >= {"responses.png", "responses.svg", "basis.png"}
     assert all(path.stat().st_size > 1000 for path in written)
 
 
-def test_models_without_a_filter_raise() -> None:
+def trained(made: Model, data: NodeDataset, model: str, **arguments: Any) -> TrainedModel:
+    """A model as if it had been trained on the data."""
+    return TrainedModel(
+        config=Config.of(model, hidden=made.hidden_channels, **arguments), model=made, classes=data.classes,
+        num_features=data.num_features, metric="accuracy", val_score=0.0, epochs=1, structure_only=False, nodes=None,
+        provenance={},
+    )  # fmt: skip
+
+
+@pytest.mark.skipif(native.kernels() is None, reason="polybasis was built without its native kernels")
+@pytest.mark.parametrize("model", ["optbasisgnn", "favardgnn", "bernnet"])
+def test_a_model_of_a_store_is_drawn_the_same_on_its_graph(model: str, tmp_path: Path) -> None:
+    """Responses need T only, which the store holds and the graph gives; the graph adds its spectral density."""
+    data = pb.data.csbm(nodes=200, features=8, seed=2)
+    store = precompute(write_graph_folder(tmp_path / "graph", data), tmp_path / "store", 4)
+    torch.manual_seed(0)
+    made = PrecomputedGNN(model, 8, 6, 2, K=4).eval()
+    made.start_at(store.gamma, store.sqrt_beta)
+    own = replace(trained(made, data, model), config=Config.of(model, precomputed=True, hidden=6, K=4))
+    on_store, on_graph = (draw_model(own, source, tmp_path / name) for source, name in ((store, "s"), (data, "g")))
+    assert [path.name for path in on_store] == [path.name for path in on_graph]
+    filters = filters_on_basis(made.conv, store.gamma, store.sqrt_beta)
+    _, gamma, sqrt_beta = basis_of(data.graph, torch.as_tensor(data.x), 4)
+    other = filters_on_basis(made.conv, gamma, sqrt_beta)
+    np.testing.assert_allclose(filters.responses, other.responses, atol=1e-4)
+
+
+def test_models_without_a_filter_are_refused() -> None:
     data = pb.data.csbm(nodes=30, features=4, seed=0)
     with pytest.raises(ValueError, match="MLP has 0 polynomial filters"):
         filters_of(pb.nn.models.model_class("mlp")(4, 3, 2), data.x, data.graph)
@@ -151,10 +188,13 @@ def test_the_spectral_density_includes_the_end_points() -> None:
 
 def test_rank_deficient_channels_have_no_weight_function(tmp_path: Path) -> None:
     star = pb.Graph.from_edge_index([[0, 0, 0, 0], [1, 2, 3, 4]])
+    data = NodeDataset(name="star", graph=star, x=torch.rand(5, 3), y=torch.tensor([0, 1, 0, 1, 0]))
     model = pb.nn.OptBasisGNN(3, 4, 2, K=6)
-    assert filters_of(model, torch.rand(5, 3), star).weight_functions() is None
-    draw_model(model, torch.rand(5, 3), star, tmp_path)
-    draw_model(pb.nn.FavardGNN(3, 4, 2, K=0), torch.rand(5, 3), star, tmp_path)
+    assert filters_of(model, data.x, star).weight_functions() is None
+    written = draw_model(trained(model, data, "optbasisgnn", K=6), data, tmp_path)
+    assert {path.stem for path in written} == {"responses", "basis"}
+    degree0 = pb.nn.FavardGNN(3, 4, 2, K=0)
+    assert {path.stem for path in draw_model(trained(degree0, data, "favardgnn", K=0), data, tmp_path)} >= {"responses"}
 
 
 def test_figures_are_deterministic(tmp_path: Path) -> None:

@@ -18,9 +18,10 @@ from optuna.storages.journal import JournalFileBackend
 from test_store import assert_same_store
 
 from polybasis import cluster, native
-from polybasis.store import GraphFolder, NodeData, precompute, write_graph_folder
+from polybasis.store import GraphFolder, build_graph_folder
+from polybasis.store.precompute import precompute
 from polybasis.train.config import Config
-from polybasis.train.runs import Run, run_splits
+from polybasis.train.job import Job, Source, run_jobs
 
 ray = pytest.importorskip("ray", reason="Ray is not installed")
 if native.kernels() is None:
@@ -46,10 +47,11 @@ def graph(tmp_path: Path) -> GraphFolder:
     nodes, channels = 700_000, 60
     x = np.random.default_rng(0).standard_normal((nodes, channels)).astype(np.float16)
     y = np.where(np.arange(nodes) % 50 == 0, 1, -1)
-    return write_graph_folder(tmp_path / "graph", random_graph(nodes, 3 * nodes), NodeData(x, y))
+    pairs = random_graph(nodes, 3 * nodes).edge_index().T.numpy()
+    return build_graph_folder(tmp_path / "graph", np.array_split(pairs, 4), nodes, x=x, y=y)
 
 
-def test_a_lost_machine_changes_nothing(two_machines: Any, tmp_path: Path) -> None:
+def test_losing_a_machine_does_not_change_the_store(two_machines: Any, tmp_path: Path) -> None:
     on_disk = graph(tmp_path)
     precompute(on_disk, tmp_path / "alone", 4, memory=MEMORY, threads=1)
     lost = []
@@ -70,21 +72,22 @@ def test_a_lost_machine_changes_nothing(two_machines: Any, tmp_path: Path) -> No
     assert_same_store(tmp_path / "alone", tmp_path / "together")
 
 
-def test_runs_on_a_cluster_are_the_runs_of_one_machine(two_machines: Any, tmp_path: Path) -> None:
-    runs = [Run(Config("gpr-gnn", hidden=8, epochs=5), "csbm", "per-class", split, split) for split in range(3)]
-    alone = run_splits(runs, tmp_path / "alone.jsonl")
-    together = run_splits(runs, tmp_path / "together.jsonl", cluster=two_machines.address)
+def test_jobs_on_a_cluster_have_the_results_of_one_machine(two_machines: Any, tmp_path: Path) -> None:
+    config, source = Config.of("gpr-gnn", hidden=8, epochs=5), Source.named("csbm")
+    jobs = [Job(config, source, "per-class", split, split) for split in range(3)]
+    alone = run_jobs(jobs, tmp_path / "alone.jsonl")
+    together = run_jobs(jobs, tmp_path / "together.jsonl", cluster=two_machines.address)
     for one, other in zip(alone, together, strict=True):
         assert one["key"] == other["key"]
-        assert one["test_accuracy"] == other["test_accuracy"]
+        assert one["test_score"] == other["test_score"]
 
 
 def test_a_search_on_a_cluster_shares_one_study(two_machines: Any, tmp_path: Path) -> None:
     study, out = tmp_path / "study.log", tmp_path / "best.toml"
-    search = ["--dataset", "csbm", "--model", "gpr-gnn", "--trials", "6", "--splits", "1", "--epochs", "5"]
+    search = ["csbm", "--model", "gpr-gnn", "--trials", "6", "--splits", "1", "--epochs", "5"]
     where = ["--ray", two_machines.address, "--workers", "2", "--study", str(study), "--out", str(out)]
     subprocess.run([sys.executable, "-m", "polybasis", "tune", *search, *where], check=True, timeout=300)
-    assert Config.from_toml(out).settings == "tuned"
+    assert Config.from_toml(out).preset == "tuned"
     storage = optuna.storages.JournalStorage(JournalFileBackend(str(study)))
     (found,) = optuna.get_all_study_names(storage)
     trials = optuna.load_study(study_name=found, storage=storage).trials
@@ -92,6 +95,6 @@ def test_a_search_on_a_cluster_shares_one_study(two_machines: Any, tmp_path: Pat
     assert len(ended) in (6, 7), "no more than what the other worker had begun"
 
 
-def test_a_cluster_that_is_not_there_is_named() -> None:
+def test_an_address_without_a_cluster_is_named() -> None:
     with pytest.raises(ConnectionError, match=r"no Ray cluster at 127\.0\.0\.1:1"):
-        list(cluster.spread(int, [("1",)], address="127.0.0.1:1"))
+        list(cluster.map_on_ray(int, [("1",)], address="127.0.0.1:1"))

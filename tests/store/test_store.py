@@ -1,4 +1,4 @@
-"""Graphs and bases on disk: the same as in memory, through interruptions, and damage is named."""
+"""Graphs and bases on disk: equal to those in memory, resumed after interruptions, with damaged files named."""
 
 from __future__ import annotations
 
@@ -19,23 +19,30 @@ from conftest import random_graph
 
 import polybasis as pb
 from polybasis import native
+from polybasis.data.dataset import NodeDataset
 from polybasis.store import (
     GraphFolder,
-    NodeData,
     build_graph_folder,
     graph_folder,
     make_synthetic,
     open_store,
     plan_precompute,
-    precompute,
     synthetic_edges,
     write_graph_folder,
 )
+from polybasis.store.precompute import precompute
 
 if native.kernels() is None:
     pytest.skip("polybasis was built without its native kernels", allow_module_level=True)
 
 MEMORY = 1 << 30
+
+
+def write(path: Path, graph: pb.Graph, x: np.ndarray | None = None, y: np.ndarray | None = None) -> GraphFolder:
+    """The folder of a graph with features and classes."""
+    features = torch.zeros(graph.num_nodes, 1) if x is None else torch.from_numpy(x)
+    classes = torch.full((graph.num_nodes,), -1) if y is None else torch.from_numpy(y)
+    return write_graph_folder(path, NodeDataset(name="graph", graph=graph, x=features, y=classes))
 
 
 def folder(tmp_path: Path, nodes: int = 300, channels: int = 70) -> tuple[pb.Graph, GraphFolder]:
@@ -44,7 +51,7 @@ def folder(tmp_path: Path, nodes: int = 300, channels: int = 70) -> tuple[pb.Gra
     x = rng.standard_normal((nodes, channels)).astype(np.float32)
     x[:, 2] = 0  # a channel without a basis
     y = rng.integers(-1, 3, nodes)
-    return graph, write_graph_folder(tmp_path / "graph", graph, NodeData(x, y))
+    return graph, write(tmp_path / "graph", graph, x, y)
 
 
 def assert_same_store(one: Path, two: Path) -> None:
@@ -75,21 +82,21 @@ def test_synthetic_graphs_are_seeded_and_skewed(tmp_path: Path) -> None:
     assert degree[-50:].mean() > 4 * np.median(degree)
 
 
-def test_edges_out_of_range_or_memory_are_refused_and_leave_nothing(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"edge \(3, 9\) is outside of 0 \.\. 8"):
+def test_bad_edges_are_refused_and_leave_nothing_behind(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"edge \(3, 9\) has a node outside 0 \.\. 8"):
         build_graph_folder(tmp_path / "graph", [np.array([[0, 1], [3, 9]])], 9)
-    with pytest.raises(ValueError, match="allow more"):
+    with pytest.raises(ValueError, match="raise the memory limit"):
         build_graph_folder(tmp_path / "graph", [np.random.default_rng(0).integers(0, 9, (500, 2))], 9, memory=100)
     assert list(tmp_path.iterdir()) == []
     build_graph_folder(tmp_path / "graph", [np.array([[0, 1]])], 2)
-    with pytest.raises(FileExistsError, match="there already"):
+    with pytest.raises(FileExistsError, match="exists; remove it or choose another folder"):
         build_graph_folder(tmp_path / "graph", [np.array([[0, 1]])], 2)
     weighted = pb.Graph.from_edge_index(torch.tensor([[0, 1], [1, 2]]), edge_weight=torch.tensor([1.0, 2.0]))
     with pytest.raises(ValueError, match="weights"):
-        write_graph_folder(tmp_path / "weighted", weighted)
+        write(tmp_path / "weighted", weighted)
     loops = pb.Graph.from_edge_index(torch.tensor([[0, 1], [1, 1]]), self_loops="keep")
     with pytest.raises(ValueError, match="self-loops"):
-        write_graph_folder(tmp_path / "loops", loops)
+        write(tmp_path / "loops", loops)
 
 
 def test_a_store_has_the_optimal_basis(tmp_path: Path) -> None:
@@ -102,14 +109,14 @@ def test_a_store_has_the_optimal_basis(tmp_path: Path) -> None:
     assert torch.equal(store.rank, basis.rank)
     torch.testing.assert_close(store.gamma[:-1], basis.gamma[:-1], atol=1e-5, rtol=0)
     torch.testing.assert_close(store.sqrt_beta, basis.sqrt_beta, atol=1e-4, rtol=1e-5)
-    places = store.places(store.rows[[5, 17, 3]])
+    rows = store.row_indices(store.rows[[5, 17, 3]])
     torch.testing.assert_close(
-        store.batch(places), basis.vectors[:, store.rows[[5, 17, 3]]].permute(1, 0, 2), atol=1e-4, rtol=0
+        store.batch(rows), basis.vectors[:, store.rows[[5, 17, 3]]].permute(1, 0, 2), atol=1e-4, rtol=0
     )
     store.verify()
     unlabelled = np.flatnonzero(np.asarray(on_disk.y) < 0)[:1]
-    with pytest.raises(ValueError, match=f"node {unlabelled[0]} is not in"):
-        store.places(unlabelled)
+    with pytest.raises(ValueError, match=f"node {unlabelled[0]} is not among the"):
+        store.row_indices(unlabelled)
 
 
 @pytest.mark.parametrize("name", ["monomial", "chebyshev", "bernstein", "chebyshev-interpolation", "jacobi", "favard"])
@@ -137,7 +144,7 @@ def test_every_filter_from_the_store_is_the_filter_on_the_graph(name: str, tmp_p
 
 def test_the_plan_follows_the_memory(tmp_path: Path) -> None:
     _, on_disk = folder(tmp_path, nodes=200_000 // 100)
-    large = replace(on_disk, nodes=10_000_000)
+    large = replace(on_disk, num_nodes=10_000_000)
     plans = [plan_precompute(large, 10, memory=gib << 30, rows=10_000) for gib in (1, 2, 4, 8)]
     widths = [plan.blocks[0] for plan in plans]
     assert widths == sorted(widths)
@@ -147,28 +154,29 @@ def test_the_plan_follows_the_memory(tmp_path: Path) -> None:
         assert sum(plan.blocks) == 70
     many, few = (plan_precompute(large, 10, memory=4 << 30, rows=10, threads=threads) for threads in (32, 2))
     assert many.blocks[0] < few.blocks[0]  # each thread holds something too
-    with pytest.raises(ValueError, match="allow more memory"):
+    with pytest.raises(ValueError, match="raise the memory limit"):
         plan_precompute(large, 10, memory=1 << 28, rows=10_000)
 
 
-def test_an_interrupted_store_is_finished_to_the_same_bytes(tmp_path: Path) -> None:
-    """Killed for good (no cleaning up) at several moments, then run again."""
+def test_an_interrupted_run_resumes_to_the_same_bytes(tmp_path: Path) -> None:
+    """Killed with SIGKILL at several moments, then run again."""
     _, on_disk = folder(tmp_path)
     precompute(on_disk, tmp_path / "whole", 5, memory=MEMORY)
     script = """
         import os, signal, sys
-        from polybasis.store import GraphFolder, precompute
+        from polybasis.store import GraphFolder
+        from polybasis.store.precompute import precompute
         moment = int(sys.argv[3])
-        def report(block, blocks, step, steps):
+        def on_step(block, blocks, step, steps):
             if block * steps + step == moment:
                 os.kill(os.getpid(), signal.SIGKILL)
-        precompute(GraphFolder.open(sys.argv[1]), sys.argv[2], 5, memory=1 << 30, report=report)
+        precompute(GraphFolder.open(sys.argv[1]), sys.argv[2], 5, memory=1 << 30, on_step=on_step)
     """
     for moment in (2, 6, 9):
         out = tmp_path / f"killed-{moment}"
         run = [sys.executable, "-c", textwrap.dedent(script), str(on_disk.path), str(out), str(moment)]
         assert subprocess.run(run, check=False).returncode == -9
-        with pytest.raises(ValueError, match="not finished"):
+        with pytest.raises(ValueError, match="unfinished; run precompute again"):
             open_store(out)
         precompute(on_disk, out, 5, memory=MEMORY)
         assert_same_store(tmp_path / "whole", out)
@@ -181,7 +189,7 @@ def test_threads_do_not_change_a_store(tmp_path: Path) -> None:
     assert_same_store(tmp_path / "one", tmp_path / "three")
 
 
-def test_damage_is_named(tmp_path: Path) -> None:
+def test_damaged_files_are_named(tmp_path: Path) -> None:
     _, on_disk = folder(tmp_path, channels=5)
     whole = tmp_path / "whole"
     precompute(on_disk, whole, 3, memory=MEMORY)
@@ -195,7 +203,7 @@ def test_damage_is_named(tmp_path: Path) -> None:
     content = bytearray((flipped / "vectors.npy").read_bytes())
     content[-7] ^= 1
     (flipped / "vectors.npy").write_bytes(content)
-    with pytest.raises(ValueError, match=r"vectors\.npy is damaged"):
+    with pytest.raises(ValueError, match=r"vectors\.npy: checksum mismatch at row \d+ or after"):
         open_store(flipped, verify=True)
     cut = damaged("cut")
     (cut / "vectors.npy").write_bytes(content[:-100])
@@ -204,20 +212,20 @@ def test_damage_is_named(tmp_path: Path) -> None:
     newer = damaged("newer")
     about = json.loads((newer / "store.json").read_text())
     (newer / "store.json").write_text(json.dumps({**about, "version": 99}))
-    with pytest.raises(ValueError, match=r"store\.json says 'polybasis store', version 99"):
+    with pytest.raises(ValueError, match=r"store\.json has format 'polybasis store', version 99; expected"):
         open_store(newer)
     (newer / "store.json").write_text("{")
-    with pytest.raises(ValueError, match=r"store\.json cannot be read"):
+    with pytest.raises(ValueError, match=r"store\.json is damaged"):
         open_store(newer)
-    with pytest.raises(FileNotFoundError, match=r"store\.json is not there"):
+    with pytest.raises(FileNotFoundError, match=r"store\.json does not exist"):
         open_store(on_disk.path)
     gone = damaged("gone")
     (gone / "rows.npy").unlink()
     with pytest.raises(FileNotFoundError, match=r"rows\.npy"):
         open_store(gone)
-    with pytest.raises(ValueError, match="another graph, degree"):
+    with pytest.raises(ValueError, match="belongs to another graph, degree"):
         precompute(on_disk, whole, 4, memory=MEMORY)
-    with pytest.raises(FileExistsError, match="not empty"):
+    with pytest.raises(FileExistsError, match="neither empty nor a store"):
         precompute(on_disk, on_disk.path, 3, memory=MEMORY)
 
 
@@ -276,7 +284,7 @@ def test_neighbours_read_from_their_file_are_those_in_memory(
     tmp_path: Path, several_blocks: pb.Graph, stripe: int, direct: bool
 ) -> None:
     nodes, width, rng = several_blocks.num_nodes, 12, np.random.default_rng(1)
-    on_disk = write_graph_folder(tmp_path / "graph", several_blocks)
+    on_disk = write(tmp_path / "graph", several_blocks)
     u = rng.standard_normal((nodes, width)).astype(np.float32)
     found = []
     for indptr, indices in ((on_disk.indptr, on_disk.indices), (np.array(on_disk.indptr), np.array(on_disk.indices))):
@@ -301,7 +309,7 @@ def test_a_store_is_the_same_where_memory_is_short(tmp_path: Path, monkeypatch: 
 def test_a_part_of_a_mapped_array_is_not_taken_for_its_file(tmp_path: Path) -> None:
     _, on_disk = folder(tmp_path, channels=3)
     np.save(tmp_path / "longer.npy", np.concatenate([np.zeros(7, dtype=np.int32), on_disk.indices]))
-    u = np.random.default_rng(0).standard_normal((on_disk.nodes, 1)).astype(np.float32)
+    u = np.random.default_rng(0).standard_normal((on_disk.num_nodes, 1)).astype(np.float32)
     found = []
     for indices in (on_disk.indices, np.load(tmp_path / "longer.npy", mmap_mode="r")[7:]):
         w = np.zeros_like(u)
@@ -311,11 +319,11 @@ def test_a_part_of_a_mapped_array_is_not_taken_for_its_file(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("direct", [False, True])
-def test_a_file_that_has_been_cut_off_is_named(tmp_path: Path, direct: bool) -> None:
+def test_a_truncated_file_is_named(tmp_path: Path, direct: bool) -> None:
     _, on_disk = folder(tmp_path, channels=3)
     operator = native.streamed(on_disk.indptr, on_disk.indices, direct=direct)
     os.truncate(on_disk.path / "indices.npy", 200)
-    u = np.zeros((on_disk.nodes, 1), dtype=np.float32)
+    u = np.zeros((on_disk.num_nodes, 1), dtype=np.float32)
     with pytest.raises(ValueError, match=r"indices\.npy: unexpected end of file"):
         operator.product(u, np.ones(1), np.zeros(1), u.copy(), np.zeros(1), 2)
 
@@ -342,20 +350,20 @@ def test_indices_out_of_range_never_leave_the_arrays(tmp_path: Path) -> None:
     """A mapped file may have been changed by anyone."""
     _, on_disk = folder(tmp_path, channels=5)
     indices = np.array(on_disk.indices)
-    for wrong in (-1, on_disk.nodes, np.iinfo(np.int32).max):
+    for wrong in (-1, on_disk.num_nodes, np.iinfo(np.int32).max):
         indices[len(indices) // 2] = wrong
         np.save(on_disk.path / "indices.npy", indices)
         with pytest.raises(ValueError, match="node out of range"):
             precompute(GraphFolder.open(on_disk.path), tmp_path / f"store{wrong}", 3, memory=MEMORY)
 
 
-def test_numbers_near_the_ends_of_float32_and_what_comes_after_them(tmp_path: Path) -> None:
-    """A block's memory serves the next one: nothing of it may stay."""
+def test_signals_near_the_limits_of_float32(tmp_path: Path) -> None:
+    """Blocks share memory: nothing of one may leak into the next."""
     graph, _ = folder(tmp_path, channels=70)
     x = np.random.default_rng(0).standard_normal((graph.num_nodes, 70)).astype(np.float32)
     x[:, 1] *= 1e37
     x[:, 2] *= 1e-36
-    on_disk = write_graph_folder(tmp_path / "far", graph, NodeData(x))
+    on_disk = write(tmp_path / "far", graph, x)
     store = precompute(on_disk, tmp_path / "store", 5, memory=MEMORY, keep="all")
     basis = pb.optimal_basis(graph, torch.from_numpy(x), 5)
     assert torch.equal(store.rank, basis.rank)
@@ -370,24 +378,24 @@ def test_ranks_are_those_of_the_engine(tmp_path: Path) -> None:
     ring = pb.Graph.from_edge_index(torch.stack([torch.arange(64), (torch.arange(64) + 1) % 64]))
     wave = torch.cos(2 * torch.pi * 5 * torch.arange(64) / 64)
     x = torch.stack([torch.ones(64), wave, torch.randn(64), torch.zeros(64)], dim=1)
-    on_disk = write_graph_folder(tmp_path / "ring", ring, NodeData(x.numpy()))
+    on_disk = write(tmp_path / "ring", ring, x.numpy())
     store = precompute(on_disk, tmp_path / "store", 6, memory=MEMORY, keep="all")
     assert torch.equal(store.rank, pb.optimal_basis(ring, x, 6).rank)
 
 
-def test_a_store_is_never_taken_for_another_graphs(tmp_path: Path) -> None:
+def test_a_store_of_another_graph_is_refused(tmp_path: Path) -> None:
     graph, on_disk = folder(tmp_path, channels=5)
     precompute(on_disk, tmp_path / "store", 3, memory=MEMORY, keep="all")
     assert on_disk.x is not None
     assert on_disk.y is not None
     x, y = np.array(on_disk.x), np.array(on_disk.y)
-    for number, data in enumerate((NodeData(np.roll(x, 1, axis=0), y), NodeData(x, np.roll(y, 1)), NodeData(x))):
-        other = write_graph_folder(tmp_path / f"other{number}", graph, data)
-        with pytest.raises(ValueError, match="of another graph"):
+    for number, data in enumerate(((np.roll(x, 1, axis=0), y), (x, np.roll(y, 1)), (x,))):
+        other = write(tmp_path / f"other{number}", graph, *data)
+        with pytest.raises(ValueError, match="belongs to another graph"):
             precompute(other, tmp_path / "store", 3, memory=MEMORY, keep="all")
 
 
-def test_a_store_that_was_hardly_begun_is_begun_again(tmp_path: Path) -> None:
+def test_a_store_without_a_header_is_started_over(tmp_path: Path) -> None:
     _, on_disk = folder(tmp_path, channels=5)
     precompute(on_disk, tmp_path / "whole", 3, memory=MEMORY)
     begun = tmp_path / "begun"
@@ -398,31 +406,31 @@ def test_a_store_that_was_hardly_begun_is_begun_again(tmp_path: Path) -> None:
     assert_same_store(tmp_path / "whole", begun)
 
 
-def test_two_processes_do_not_make_one_store(tmp_path: Path) -> None:
+def test_a_folder_under_construction_is_locked(tmp_path: Path) -> None:
     _, on_disk = folder(tmp_path, channels=5)
 
-    def report(block: int, blocks: int, step: int, steps: int) -> None:
+    def on_step(block: int, blocks: int, step: int, steps: int) -> None:
         if step == 2:
-            with pytest.raises(ValueError, match="another process is making"):
+            with pytest.raises(ValueError, match=r"another process is working on .*; wait for it to finish"):
                 precompute(on_disk, tmp_path / "store", 3, memory=MEMORY)
             with (
-                pytest.raises(ValueError, match="another process is building"),
+                pytest.raises(ValueError, match=r"another process is building .*; wait for it to finish"),
                 graph_folder._Building(tmp_path / "built"),
                 graph_folder._Building(tmp_path / "built"),
             ):
                 pass
 
-    precompute(on_disk, tmp_path / "store", 3, memory=MEMORY, report=report).verify()
+    precompute(on_disk, tmp_path / "store", 3, memory=MEMORY, on_step=on_step).verify()
 
 
 def test_signals_that_are_not_finite_are_named(tmp_path: Path) -> None:
     graph, _ = folder(tmp_path, channels=5)
     x = np.zeros((graph.num_nodes, 5), dtype=np.float32)
     x[7, 3] = np.nan
-    on_disk = write_graph_folder(tmp_path / "nan", graph, NodeData(x))
-    with pytest.raises(ValueError, match="node 7, feature 3"):
+    on_disk = write(tmp_path / "nan", graph, x)
+    with pytest.raises(ValueError, match=r"x\.npy is not finite at node 7, feature 3"):
         precompute(on_disk, tmp_path / "store", 3, memory=MEMORY, keep="all")
-    with pytest.raises(ValueError, match="no classes"):
+    with pytest.raises(ValueError, match="has no classes; keep all rows"):
         precompute(on_disk, tmp_path / "store", 3, memory=MEMORY)
 
 
@@ -450,19 +458,19 @@ def test_memory_stays_within_the_limit(tmp_path: Path) -> None:
     widths = {
         json.loads((tmp_path / f"store-{n << 20}" / "store.json").read_text())["blocks"][0] for n in (720, 900, 1400)
     }
-    assert len(widths) == 3, "the limits are different ones"
+    assert len(widths) == 3, "each limit leads to another plan"
 
 
-def test_a_disk_without_room_is_named_before_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_refused_before_the_work_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _, on_disk = folder(tmp_path, channels=5)
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=1000))
-    with pytest.raises(OSError, match=r"store needs .* GiB more while it is made; the disk has 0\.00 GiB"):
+    with pytest.raises(OSError, match=r"store needs .* GiB while it is made; the disk has 0\.00 GiB"):
         precompute(on_disk, tmp_path / "store", 3, memory=MEMORY)
 
 
 @pytest.mark.parametrize("moment", ["block", "join"])
-def test_a_full_disk_loses_nothing_that_was_finished(moment: str, tmp_path: Path) -> None:
+def test_a_full_disk_loses_no_finished_block(moment: str, tmp_path: Path) -> None:
     """A limit on the size of files stands for a disk without room: the system refuses the next byte."""
     _, on_disk = folder(tmp_path, nodes=3000)
     precompute(on_disk, tmp_path / "whole", 5, memory=MEMORY)
@@ -483,6 +491,6 @@ def test_a_full_disk_loses_nothing_that_was_finished(moment: str, tmp_path: Path
     assert "Traceback" not in done.stderr
     finished = sorted(path.name for path in out.glob("block-*.json"))
     assert finished == ([] if moment == "block" else ["block-0000.json", "block-0001.json"])
-    assert not list(out.glob(".*")), "what was begun is taken away"
+    assert not list(out.glob(".*")), "unfinished files are removed"
     precompute(on_disk, out, 5, memory=8 << 30)
     assert_same_store(tmp_path / "whole", out)

@@ -154,10 +154,10 @@ def _heterophilous(name: str, metric: Metric) -> Entry:
     )
 
 
-def _linkx(name: str, metric: Metric = "accuracy", protocol: str = "linkx", file: str = "data.mat") -> Entry:
+def _linkx(name: str, metric: Metric = "accuracy", protocol: str = "linkx", more: tuple[str, ...] = ()) -> Entry:
     return Entry(
         f"linkx/{name}/raw",
-        (file,),
+        ("data.mat", *more),
         "github.com/CUAI/Non-Homophily-Large-Scale, data/",
         protocol,
         lambda root: _pyg(name, "LINKXDataset", root / "linkx", name, metric=metric),
@@ -242,9 +242,9 @@ CATALOGUE: dict[str, Entry] = {
     **{f"{name}-filtered": _deduplicated(name) for name in ("chameleon", "squirrel")},
     **{name: _heterophilous(name, "accuracy") for name in ("roman-empire", "amazon-ratings")},
     **{name: _heterophilous(name, "roc-auc") for name in ("minesweeper", "tolokers", "questions")},
-    "penn94": _linkx("penn94", protocol="fixed"),
+    "penn94": _linkx("penn94", protocol="fixed", more=("fb100-Penn94-splits.npy",)),
     **{name: _linkx(name) for name in ("reed98", "amherst41", "cornell5", "johnshopkins55")},
-    "genius": _linkx("genius", metric="roc-auc", file="genius.mat"),
+    "genius": _linkx("genius", metric="roc-auc"),
     "twitch-gamers": _published("twitch-gamers", ("twitch-gamer_feat.csv", "twitch-gamer_edges.csv")),
     "pokec": _published("pokec", ("pokec.mat",)),
     "wiki": _published("wiki", ("wiki_edges2M.pt", "wiki_features2M.pt", "wiki_views2M.pt")),

@@ -90,7 +90,7 @@ class LabelledNodes:
             seed: which split; ``fixed`` cycles through those in the data.
 
         Raises:
-            ValueError: for an unknown protocol, or ``fixed`` if the data has no splits.
+            ValueError: for an unknown protocol, ``fixed`` if the data has no splits, or data without classes.
         """
         protocol = protocol or self.protocol
         if protocol not in PROTOCOLS:
@@ -102,6 +102,8 @@ class LabelledNodes:
             return Split(*((mask & (self.y >= 0)).nonzero()[:, 0] for mask in masks))
         rng = np.random.default_rng([seed, zlib.crc32(self.name.encode()), zlib.crc32(protocol.encode())])
         nodes = self.labelled.numpy()
+        if len(nodes) == 0:
+            raise ValueError(f"{self.name} has no node with a known class; there is nothing to split")
         label = self.y.numpy()[nodes]
         if not len(nodes):
             return Split(self.labelled, self.labelled, self.labelled)
@@ -174,6 +176,7 @@ class NodeDataset(LabelledNodes):
             parts += [matrix.indptr, matrix.indices, matrix.data]
         else:
             parts.append(self.x.numpy())
+        parts += [mask.numpy() for masks in self.fixed_splits for mask in masks]
         for part in parts:
             digest.update(np.ascontiguousarray(part).data)
         return f"{self.name}@{digest.hexdigest()[:16]}"

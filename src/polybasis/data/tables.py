@@ -6,6 +6,7 @@ CSV files have a header and are read as text, so that a value that is not a numb
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -142,20 +143,32 @@ class _Table:
         """A column as text without surrounding blanks; missing values are empty."""
         values = self.columns[column]
         if not pa.types.is_string(values.type):
-            values = pc.cast(values, pa.string())
+            try:
+                values = pc.cast(values, pa.string())
+            except pa.ArrowException as error:
+                expected = f"column {column + 1} has type {values.type}; expected text or numbers"
+                raise ValueError(f"{self.at_header()}: {expected}") from error
         return pc.utf8_trim_whitespace(pc.fill_null(values, ""))
 
     def numbers(self, column: int, what: str) -> NDArray[np.float64]:
-        """A column as finite numbers."""
+        """A column as numbers that are finite, also in float32."""
         try:
             values = self.columns[column]
             values = pc.cast(self.text(column) if pa.types.is_string(values.type) else values, pa.float64())
             numbers: NDArray[np.float64] = values.to_numpy(zero_copy_only=False)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            # Python also reads what Arrow does not, such as +1. Slower, but it finds the first cell that is no number.
+            numbers = np.empty(self.rows)
+            for row, cell in enumerate(self.text(column).to_pylist()):
+                number = _as_number(cell)
+                if number is None:
+                    raise ValueError(f"{self.at(row)}: {what} is {cell!r}; expected a number") from None
+                numbers[row] = number
+        wrong = ~(np.abs(numbers) <= np.finfo(np.float32).max)
+        if wrong.any():
             texts = self.text(column)
-            row = next(i for i, cell in enumerate(texts.to_pylist()) if not _is_number(cell))
-            raise ValueError(f"{self.at(row)}: {what} is {texts[row].as_py()!r}; expected a number") from None
-        self.refuse(~np.isfinite(numbers), f"{what} is {{}}; expected a finite number", self.text(column))
+            texts = pc.if_else(pc.equal(texts, ""), "missing", texts)
+            self.refuse(wrong, f"{what} is {{}}; expected a finite number in the range of float32", texts)
         return numbers
 
     def refuse(self, wrong: Any, why: str, values: pa.Array | None = None) -> None:
@@ -166,12 +179,11 @@ class _Table:
             raise ValueError(f"{self.at(row)}: {why if values is None else why.format(values[row].as_py())}")
 
 
-def _is_number(cell: str) -> bool:
+def _as_number(cell: str) -> float | None:
     try:
-        float(cell)
+        return None if "_" in cell else float(cell)
     except ValueError:
-        return False
-    return True
+        return None
 
 
 def _read(path: Path, what: str, columns: int) -> _Table:
@@ -192,19 +204,36 @@ def _read(path: Path, what: str, columns: int) -> _Table:
 
 
 def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Line and cells of every row that is not blank, the header first; slow, for headers and errors only."""
+    """Line and cells of every row that is not blank, the header first; slow, for headers and errors only.
+
+    Raises:
+        ValueError: with file and line, if the file is not a CSV file in UTF-8.
+    """
     with path.open(newline="", encoding="utf-8-sig") as file:
         reader = csv.reader(file)
-        for row in reader:
-            if row:
-                yield reader.line_num, row
+        try:
+            for row in reader:
+                if row:
+                    yield reader.line_num, row
+        except UnicodeDecodeError:
+            raise ValueError(f"{path}:{_undecodable_line(path)}: not text in UTF-8") from None
+        except csv.Error as error:
+            raise ValueError(f"{path}:{reader.line_num}: not CSV ({error})") from error
+
+
+def _undecodable_line(path: Path) -> int:
+    """The first line that is not UTF-8."""
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                line.decode()
+            except UnicodeDecodeError:
+                return number
+    return 1
 
 
 def _csv_width(path: Path, what: str) -> int:
-    try:
-        first = next(_csv_rows(path), None)
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise ValueError(f"{path}: not a CSV file in UTF-8 ({error})") from error
+    first = next(_csv_rows(path), None)
     if first is None:
         raise ValueError(f"{path}:1: the file is empty; expected a header and {what}")
     return len(first[1])
@@ -234,8 +263,8 @@ def _csv_error(path: Path, width: int, error: Exception) -> ValueError:
         for line, row in _csv_rows(path):
             if len(row) != width:
                 return ValueError(f"{path}:{line}: {len(row)} columns; the header has {width}")
-    except (UnicodeDecodeError, csv.Error) as found:
-        return ValueError(f"{path}: not a CSV file in UTF-8 ({found})")
+    except ValueError as found:
+        return found
     return ValueError(f"{path}: not a CSV file ({error})")
 
 
@@ -250,6 +279,7 @@ def _read_features(path: Path) -> tuple[pa.Array, NDArray[np.float32] | sp.csr_a
     if table.rows == 0:
         raise ValueError(f"{table.at_header()}: the file has no nodes")
     nodes = table.text(0)
+    table.refuse(pc.equal(nodes, ""), "missing node")
     _refuse_duplicates(table, nodes)
     values = [table.numbers(column, f"feature {column}") for column in range(1, table.width)]
     return nodes, np.stack(values, axis=1).astype(np.float32)
@@ -261,7 +291,8 @@ def _refuse_duplicates(table: _Table, nodes: pa.Array) -> None:
     if len(places) < len(first):
         row = int(np.setdiff1d(np.arange(len(first)), places)[0])
         earlier = table.line(int(np.argmax(first == first[row])))
-        raise ValueError(f"{table.at(row)}: duplicate node {nodes[row].as_py()!r} (first on line {earlier})")
+        place = f"in row {earlier}" if table.path.suffix == ".parquet" else f"on line {earlier}"
+        raise ValueError(f"{table.at(row)}: duplicate node {nodes[row].as_py()!r} (first {place})")
 
 
 def _read_matrix(path: Path) -> NDArray[np.float32] | sp.csr_array:
@@ -279,9 +310,9 @@ def _read_matrix(path: Path) -> NDArray[np.float32] | sp.csr_array:
     if matrix.ndim != 2:
         raise ValueError(f"{path}: the array has {matrix.ndim} axes; expected 2, one row of features for each node")
     numbers = matrix.data if sp.issparse(matrix) else matrix
-    if not np.issubdtype(numbers.dtype, np.number):
-        raise ValueError(f"{path}: the array has dtype {numbers.dtype}; expected numbers")
-    finite = np.isfinite(numbers)
+    if not (np.issubdtype(numbers.dtype, np.integer) or np.issubdtype(numbers.dtype, np.floating)):
+        raise ValueError(f"{path}: the array has dtype {numbers.dtype}; expected real numbers")
+    finite = np.abs(numbers) <= np.finfo(np.float32).max
     if not finite.all():
         row = matrix.tocoo().row[~finite][0] if sp.issparse(matrix) else np.argwhere(~finite)[0, 0]
         raise ValueError(f"{path}: row {int(row)} has a feature that is not finite")
@@ -322,7 +353,7 @@ def _csv_edges(path: Path) -> Iterator[NDArray[np.int64]]:
             yield np.column_stack([column.to_numpy(zero_copy_only=False) for column in columns])
     except pa.ArrowInvalid as error:
         for number, (line, row) in enumerate(_csv_rows(path)):
-            if number and len(row) == width and not all(cell.strip().lstrip("-").isdigit() for cell in row):
+            if number and not (len(row) == width and all(re.fullmatch(r"-?[0-9]{1,18}", cell.strip()) for cell in row)):
                 raise ValueError(f"{path}:{line}: {','.join(row)!r}; expected two node numbers") from error
         raise _csv_error(path, width, error) from error
 
@@ -331,11 +362,29 @@ def _parquet_edges(path: Path) -> Iterator[NDArray[np.int64]]:
     try:
         with pyarrow.parquet.ParquetFile(path) as file:
             _refuse_weights(path, len(file.schema_arrow.names))
+            first = 0
             for batch in file.iter_batches(ROWS):
-                columns = [pc.cast(batch.column(i), pa.int64()) for i in range(2)]
-                yield np.column_stack([column.to_numpy(zero_copy_only=False) for column in columns])
+                yield np.column_stack([_node_numbers(path, batch.column(i), first) for i in range(2)])
+                first += len(batch)
     except pa.ArrowException as error:
-        raise ValueError(f"{path}: not a Parquet file of node numbers ({error})") from error
+        raise ValueError(f"{path}: not a Parquet file ({error})") from error
+
+
+def _node_numbers(path: Path, column: pa.Array, first: int) -> NDArray[np.int64]:
+    """A column of a Parquet file as integers; ``first`` is the index of its first row in the file."""
+    try:
+        numbers: NDArray[np.int64] = pc.cast(column, pa.int64()).to_numpy()  # no copy, so no missing values
+        return numbers
+    except pa.ArrowException as error:
+        for row, cell in enumerate(column):
+            try:
+                valid = cell.cast(pa.int64()).is_valid
+            except pa.ArrowException:
+                valid = False
+            if not valid:
+                place = f"{path}: row {first + row + 1}"
+                raise ValueError(f"{place}: {cell.as_py()!r}; expected a node number") from error
+        raise
 
 
 def _array_edges(path: Path) -> Iterator[NDArray[np.int64]]:

@@ -225,7 +225,7 @@ def write_graph_folder(path: str | Path, dataset: NodeDataset) -> GraphFolder:
     indptr, indices = graph.indptr.numpy().astype(np.int64), graph.indices.numpy()
     if (np.repeat(np.arange(graph.num_nodes), np.diff(indptr)) == indices).any():
         raise ValueError("the graph has self-loops; graph folders hold graphs without: drop them")
-    if graph.weight is not None and not (graph.weight == graph.weight[0]).all():
+    if graph.weight is not None and not (graph.weight == graph.weight[:1]).all():
         raise ValueError(f"{dataset.name} has edge weights; graph folders hold unweighted graphs: drop the weights")
     splits = None
     if dataset.fixed_splits:
@@ -238,7 +238,7 @@ def write_graph_folder(path: str | Path, dataset: NodeDataset) -> GraphFolder:
         "metric": dataset.metric,
         "classes": list(dataset.classes),
         "protocol": dataset.protocol,
-        "identity": dataset.identity,
+        "identity": dataset.fingerprint,
         "structure_only": dataset.structure_only,
     }
     with _Building(path) as folder:
@@ -246,7 +246,7 @@ def write_graph_folder(path: str | Path, dataset: NodeDataset) -> GraphFolder:
         np.save(folder / "indices.npy", indices.astype(_index_type(graph.num_nodes)))
         if dataset.nodes is not None:
             np.save(folder / "nodes.npy", dataset.nodes)
-        x, y = as_dense(dataset.x).numpy(), dataset.y.numpy()
+        x, y = as_dense(dataset.x).numpy(), dataset.y.numpy() if (dataset.y >= 0).any() else None
         _write_node_data(folder, graph.num_nodes, len(indices), x, y, splits, header)
     return GraphFolder.open(path)
 

@@ -1,4 +1,4 @@
-"""Scaled-up models: the filters of the graph; the same training through interruptions and in several processes."""
+"""Models on a precomputed basis: the filters of the graph; training that resumes and that processes share."""
 
 from __future__ import annotations
 
@@ -10,24 +10,27 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
-from safetensors.torch import load_file
 
 import polybasis as pb
 from polybasis import native
-from polybasis.features import as_dense
+from polybasis.features import as_dense, transform_features
 from polybasis.nn.linear import dropout
-from polybasis.nn.models.precomputed import FILTERS, PrecomputedGNN, filtered, scaled_hyperparameters
-from polybasis.store import BasisStore, NodeData, open_store, precompute, write_dataset, write_graph_folder
-from polybasis.store.batches import Batches
+from polybasis.nn.models.precomputed import FILTERS, PrecomputedGNN, filtered
+from polybasis.store import BasisStore, open_store, write_graph_folder
+from polybasis.store.precompute import precompute
 from polybasis.train.config import Config
-from polybasis.train.distributed import ProcessGroup, joined_team
+from polybasis.train.distributed import ProcessGroup, process_group
 from polybasis.train.fitting import Progress
-from polybasis.train.store_training import default_scaled_config, train_on_store
+from polybasis.train.job import Job, Source, adapt_config, run_jobs
+from polybasis.train.mini_batch import Batches
+from polybasis.train.results import Result
+from polybasis.train.trained_model import TrainedModel
 
 if native.kernels() is None:
     pytest.skip("polybasis was built without its native kernels", allow_module_level=True)
@@ -39,20 +42,25 @@ K = 6
 def store(tmp_path_factory: pytest.TempPathFactory) -> BasisStore:
     place = tmp_path_factory.mktemp("scaled")
     data = pb.data.csbm(nodes=1200, features=24, seed=1)
-    return precompute(write_dataset(place / "graph", data), place / "store", K, memory=1 << 30)
+    return precompute(write_graph_folder(place / "graph", data), place / "store", K, memory=1 << 30)
 
 
-def config(model: str = "optbasisgnn", **changes: object) -> Config:
-    lr = {"linear": 0.01}
-    numbers = {"hidden": 16, "batch": 300, "lr": lr, "epochs": 6, **changes}
-    return replace(default_scaled_config(model), **numbers)  # type: ignore[arg-type]
+def config(model: str = "optbasisgnn", **changes: Any) -> Config:
+    values = {"hidden": 16, "batch_size": 300, "lr": 0.01, "epochs": 6, **changes}
+    return Config.of(model, precomputed=True, **values)
+
+
+def train(config: Config, store: BasisStore, results: Path, seed: int = 0, **options: Any) -> Result:
+    source = Source.folder(store.path)
+    (result,) = run_jobs([Job(adapt_config(config, source), source, "stratified", 0, seed)], results, **options)
+    return result
 
 
 def shaken(model: str, store: BasisStore, degree: int = K) -> PrecomputedGNN:
-    """A model on a store's basis whose filter is nothing special."""
+    """A model on a store's basis with a random filter."""
     torch.manual_seed(3)
     gnn = PrecomputedGNN(model, store.channels, 16, 3, degree)
-    gnn.set_basis(store.gamma, store.sqrt_beta)
+    gnn.start_at(store.gamma, store.sqrt_beta)
     with torch.no_grad():
         for name, parameter in gnn.named_parameters():
             if name.startswith("conv"):
@@ -70,7 +78,7 @@ def test_a_filter_on_the_store_is_the_filter_on_the_graph(model: str, store: Bas
         expected = gnn.conv(x, data.graph)
         if model == "optbasisgnn":
             expected = expected * x.norm(dim=0)
-        z = filtered(store.batch(np.arange(len(store))), gnn.coordinates())
+        z = filtered(store.batch(np.arange(len(store))), gnn.coordinates(store.gamma, store.sqrt_beta))
     assert float((z - expected).norm() / expected.norm()) < 1e-5
 
 
@@ -83,7 +91,7 @@ def test_filters_on_real_graphs(name: str, folder: str, data_root: Path, tmp_pat
     data = pb.data.load(name, tmp_path)
     busiest = as_dense(data.x).count_nonzero(0).argsort(descending=True)[:64]
     x = as_dense(data.x)[:, busiest].contiguous()
-    on_disk = write_graph_folder(tmp_path / "graph", data.graph, NodeData(x.numpy()))
+    on_disk = write_graph_folder(tmp_path / "graph", replace(data, x=x))
     real = precompute(on_disk, tmp_path / "store", 10, keep="all")
     for model in FILTERS:
         gnn = shaken(model, real, 10)
@@ -91,15 +99,14 @@ def test_filters_on_real_graphs(name: str, folder: str, data_root: Path, tmp_pat
             continue
         with torch.no_grad():
             expected = gnn.conv(x, data.graph) * (x.norm(dim=0) if model == "optbasisgnn" else 1)
-            z = filtered(real.batch(np.arange(len(real))), gnn.coordinates())
+            z = filtered(real.batch(np.arange(len(real))), gnn.coordinates(real.gamma, real.sqrt_beta))
         assert float((z - expected).norm() / expected.norm()) < 1e-5, model
 
 
 def test_a_learned_basis_starts_at_the_optimal_one(store: BasisStore) -> None:
     def coordinates(**own: object) -> torch.Tensor:
         gnn = PrecomputedGNN("favardgnn", store.channels, 16, 3, K, **own)
-        gnn.set_basis(store.gamma, store.sqrt_beta)
-        gnn.start_at_basis()
+        gnn.start_at(store.gamma, store.sqrt_beta)
         assert isinstance(gnn.conv, pb.nn.FavardConv)
         return gnn.conv.basis.coordinates(store.gamma, store.sqrt_beta).detach() / store.sqrt_beta[0]
 
@@ -115,8 +122,7 @@ def test_a_learned_basis_starts_at_the_optimal_one(store: BasisStore) -> None:
 def test_sign_sees_all_hops(store: BasisStore) -> None:
     data = pb.data.csbm(nodes=1200, features=24, seed=1)
     gnn = PrecomputedGNN("sign", 24, 16, 3, K)
-    gnn.set_basis(store.gamma, store.sqrt_beta)
-    z = filtered(store.batch(np.arange(len(store))), gnn.coordinates())
+    z = filtered(store.batch(np.arange(len(store))), gnn.coordinates(store.gamma, store.sqrt_beta))
     hops = [torch.as_tensor(data.x)]
     for _ in range(K):
         hops.append(data.graph @ hops[-1])
@@ -130,7 +136,7 @@ def test_gradients_are_those_of_the_formula(model: str, store: BasisStore) -> No
     gradients = []
     for exact in (False, True):
         gnn = shaken(model, store)
-        coordinates = gnn.coordinates()
+        coordinates = gnn.coordinates(store.gamma, store.sqrt_beta)
         z = (
             (vectors.double().unsqueeze(2) * coordinates.double()).sum(1)[:, 0]
             if exact
@@ -156,8 +162,8 @@ def test_batches_come_in_order_and_whole(store: BasisStore) -> None:
     rng = np.random.default_rng(0)
     wanted = [rng.choice(len(store), size, replace=False) for size in (100, 300, 7, 300, 1)]
     loader = Batches(store)
-    for places, vectors in zip(wanted, loader.over(wanted), strict=True):
-        assert torch.equal(vectors, store.batch(places))
+    for rows, vectors in zip(wanted, loader.over(wanted), strict=True):
+        assert torch.equal(vectors, store.batch(rows))
     assert list(loader.over([])) == []
     assert loader.waited >= 0
 
@@ -165,42 +171,60 @@ def test_batches_come_in_order_and_whole(store: BasisStore) -> None:
 @pytest.mark.parametrize("model", list(FILTERS))
 def test_every_model_learns(model: str, store: BasisStore, tmp_path: Path) -> None:
     longer = config(model, epochs=60)
-    found = train_on_store(longer, store, protocol=None, splits=1, results=tmp_path / "r.jsonl")
-    assert found[0]["test_accuracy"] > 0.65
-    assert found[0]["config"]["arguments"]["K"] == K
-    again = train_on_store(longer, store, protocol=None, splits=1, results=tmp_path / "r.jsonl")
-    assert again == found
+    result = train(longer, store, tmp_path / "r.jsonl")
+    assert result["test_score"] > 0.65
+    assert result["config"]["model"]["K"] == K
+    assert train(longer, store, tmp_path / "r.jsonl") == result, "finished jobs are not repeated"
+
+
+@pytest.mark.parametrize("model", list(FILTERS))
+def test_a_model_trained_on_a_store_predicts_on_the_graph(model: str, store: BasisStore, tmp_path: Path) -> None:
+    """It does not matter to predict what a model was trained on."""
+    train(config(model), store, tmp_path / "r.jsonl", out=tmp_path / "model")
+    trained = TrainedModel.load(tmp_path / "model")
+    graph = pb.data.csbm(nodes=1200, features=24, seed=1)
+    on_graph, on_store = (torch.from_numpy(trained.predict_proba(data)) for data in (graph, store))
+    torch.testing.assert_close(on_graph, on_store, atol=1e-4, rtol=0)
 
 
 def test_splits_are_those_of_the_graph(store: BasisStore) -> None:
-    from polybasis.data.splits import make_split
-    from polybasis.train.store_training import StoredLabels
-
     data = pb.data.csbm(nodes=1200, features=24, seed=1)
-    for ours, theirs in zip(make_split(StoredLabels.of(store), "linkx", 3), make_split(data, "linkx", 3), strict=True):
+    for ours, theirs in zip(store.split("linkx", 3), data.split("linkx", 3), strict=True):
         assert torch.equal(torch.from_numpy(store.rows[ours]), theirs)
 
 
-def test_other_labels_are_another_training(store: BasisStore, tmp_path: Path) -> None:
-    """A result of other classes, splits or precision is never taken for this one's."""
-    first = train_on_store(config(), store, protocol=None, splits=1, results=tmp_path / "r.jsonl")
-    assert store.y is not None
-    other = replace(store, y=np.roll(store.y, 1))
-    second = train_on_store(config(), other, protocol=None, splits=1, results=tmp_path / "r.jsonl")
-    half = replace(store, vectors=store.vectors.astype(np.float16))
-    third = train_on_store(config(), half, protocol=None, splits=1, results=tmp_path / "r.jsonl")
-    assert len({run[0]["key"] for run in (first, second, third)}) == 3
+def test_other_contents_are_another_job(store: BasisStore, tmp_path: Path) -> None:
+    """A result for other classes, another precision, degree, transform or choice of rows is never reused."""
+    data = pb.data.csbm(nodes=1200, features=24, seed=1)
+    variants: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+        "same": ({}, {}),
+        "classes": ({"y": data.y.roll(1)}, {}),
+        "precision": ({}, {"dtype": "float16"}),
+        "transform": ({}, {"feature_transform": "binarize"}),
+        "degree": ({}, {"K": K + 1}),
+        "fewer rows": ({"y": torch.where(torch.arange(1200) < 900, data.y, -1)}, {}),
+    }
+    keys = set()
+    for name, (change, options) in variants.items():
+        folder = write_graph_folder(tmp_path / f"{name}.graph", replace(data, **change))
+        made = precompute(folder, tmp_path / name, **{"K": K, "memory": 1 << 30, **options})
+        source = Source.folder(made.path)
+        lower = config(K=K)
+        keys.add(Job(adapt_config(lower, source), source, "stratified", 0, 0).key)
+    assert len(keys) == len(variants)
+    source = Source.folder(store.path)
+    assert Job(adapt_config(config(K=K), source), source, "stratified", 0, 0).key in keys, "the same data elsewhere"
 
 
 def test_a_lower_degree_uses_the_first_vectors(store: BasisStore, tmp_path: Path) -> None:
-    lower = config(arguments={"K": 3}, epochs=60)
-    found = train_on_store(lower, store, protocol=None, splits=1, results=tmp_path / "r.jsonl")
-    assert found[0]["test_accuracy"] > 0.65
-    with pytest.raises(ValueError, match="has degree 6"):
-        train_on_store(config(arguments={"K": 7}), store, protocol=None, splits=1, results=tmp_path / "r.jsonl")
+    result = train(config(K=3, epochs=60), store, tmp_path / "r.jsonl")
+    assert result["test_score"] > 0.65
+    assert result["config"]["model"]["K"] == 3
+    with pytest.raises(ValueError, match=r"K is 7; the basis in .* has degree 6"):
+        train(config(K=7), store, tmp_path / "r.jsonl")
 
 
-def test_an_interrupted_training_ends_with_the_same_weights(
+def test_interrupted_training_ends_with_the_same_weights(
     store: BasisStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("polybasis.train.fitting.CHECKPOINT_SECONDS", 0.0)
@@ -212,44 +236,43 @@ def test_an_interrupted_training_ends_with_the_same_weights(
         if progress.epoch == 3:
             raise StoppedError
 
-    arguments = {"protocol": None, "splits": 1, "seed": 1}
-    train_on_store(config(), store, results=tmp_path / "a.jsonl", out=tmp_path / "whole", **arguments)  # type: ignore[arg-type]
+    train(config(), store, tmp_path / "a.jsonl", 1, out=tmp_path / "whole")
     with pytest.raises(StoppedError):
-        train_on_store(config(), store, results=tmp_path / "b.jsonl", report=stop, **arguments)  # type: ignore[arg-type]
-    train_on_store(config(), store, results=tmp_path / "b.jsonl", out=tmp_path / "resumed", **arguments)  # type: ignore[arg-type]
-    whole, resumed = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "resumed"))
+        train(config(), store, tmp_path / "b.jsonl", 1, on_epoch=stop)
+    train(config(), store, tmp_path / "b.jsonl", 1, out=tmp_path / "resumed")
+    whole, resumed = (TrainedModel.load(tmp_path / name).model.state_dict() for name in ("whole", "resumed"))
     for name, value in whole.items():
         assert torch.equal(value, resumed[name]), name
     assert not list(tmp_path.glob(".b.*"))
 
 
 def test_two_processes_train_the_same_model(store: BasisStore, tmp_path: Path) -> None:
-    """With dropout: its random numbers belong to a row's place in the batch, whoever works on it."""
-    (tmp_path / "config.toml").write_text(replace(config("favardgnn"), batch=500).to_toml())
+    """With dropout: its random numbers belong to a row's index in the batch, whichever process computes it."""
+    (tmp_path / "config.toml").write_text(config("favardgnn", batch_size=500).to_toml())
     weights = []
     for processes in (1, 2):
         out = tmp_path / f"by-{processes}"
         run = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(processes), "--master-port",
-               str(29500 + os.getpid() % 1000), "-m", "polybasis", "train", "--store", str(store.path), "--config",
+               str(29500 + os.getpid() % 1000), "-m", "polybasis", "train", str(store.path), "--config",
                str(tmp_path / "config.toml"), "--results", str(out / "r.jsonl"), "--out", str(out)]  # fmt: skip
         done = subprocess.run(run, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
-        weights.append(load_file(out / "model.safetensors"))
+        weights.append(TrainedModel.load(out).model.state_dict())
         lines = (out / "r.jsonl").read_text().splitlines()
         assert [json.loads(line)["processes"] for line in lines] == [processes]
     for name, value in weights[0].items():
         torch.testing.assert_close(value, weights[1][name], rtol=1e-3, atol=1e-4)
 
 
-def test_a_team_parts_when_its_work_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processes_disconnect_when_their_work_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that exits while connected is aborted now and then, though its work is done."""
     with socket.create_server(("localhost", 0)) as free:
         port = free.getsockname()[1]
     given = {"TORCHELASTIC_RUN_ID": "x", "RANK": 0, "WORLD_SIZE": 1, "MASTER_ADDR": "localhost", "MASTER_PORT": port}
     for name, value in given.items():
         monkeypatch.setenv(name, str(value))
-    with joined_team() as team:
-        assert team == ProcessGroup(0, 1)
+    with process_group() as group:
+        assert group == ProcessGroup(0, 1)
         assert dist.is_initialized()
     assert not dist.is_initialized()
 
@@ -262,7 +285,7 @@ def test_shares_cover_a_batch() -> None:
             assert all(share.start % 256 == 0 for share in shares)
 
 
-def test_dropout_of_a_part_is_the_part_of_the_dropout() -> None:
+def test_dropout_of_some_rows_is_that_part_of_the_whole() -> None:
     x = torch.rand(1024, 8)
     torch.manual_seed(5)
     whole = dropout(x, 0.4, True)
@@ -271,14 +294,29 @@ def test_dropout_of_a_part_is_the_part_of_the_dropout() -> None:
 
 
 def test_mistakes_are_named(store: BasisStore, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="no scaled-up model 'gcn'"):
-        scaled_hyperparameters("gcn")
-    with pytest.raises(ValueError, match="has no argument 'dropout2'"):
-        config(arguments={"dropout2": 0.1})
-    with pytest.raises(ValueError, match="needs a number for batch"):
-        train_on_store(Config("optbasisgnn"), store, protocol=None, splits=1, results=tmp_path / "r.jsonl")
+    with pytest.raises(ValueError, match="gcn has no precomputed version; expected one of optbasisgnn"):
+        config("gcn")
+    with pytest.raises(ValueError, match="optbasisgnn has no argument 'dropout2'"):
+        config(dropout2=0.1)
+    with pytest.raises(ValueError, match="is a store; models on it need precomputed = true"):
+        train(Config.of("optbasisgnn"), store, tmp_path / "r.jsonl")
+    with pytest.raises(ValueError, match=r"feature_transform is 'binarize'; .* was made with None"):
+        train(config(feature_transform="binarize"), store, tmp_path / "r.jsonl")
     data = pb.data.csbm(nodes=100, features=3)
-    unlabelled = write_graph_folder(tmp_path / "graph", data.graph, NodeData(torch.as_tensor(data.x).numpy()))
-    precompute(unlabelled, tmp_path / "store", 2, keep="all")
-    with pytest.raises(ValueError, match="no classes"):
-        train_on_store(config(), open_store(tmp_path / "store"), protocol=None, splits=1, results=tmp_path / "r.jsonl")
+    unlabelled = replace(data, y=torch.full((100,), -1), classes=())
+    precompute(write_graph_folder(tmp_path / "graph", unlabelled), tmp_path / "store", 2, keep="all")
+    with pytest.raises(ValueError, match="csbm has no node with a known class"):
+        train(config(), open_store(tmp_path / "store"), tmp_path / "r.jsonl")
+
+
+@pytest.mark.parametrize("transform", [None, "row-normalize", "binarize"])
+def test_a_store_applies_the_transform_that_it_records(transform: Any, tmp_path: Path) -> None:
+    """The first vector is the transformed signal divided by its length."""
+    data = pb.data.csbm(nodes=100, features=80)
+    x = torch.from_numpy(np.random.default_rng(0).poisson(0.3, (100, 80)).astype(np.float32))
+    folder = write_graph_folder(tmp_path / "graph", replace(data, x=x))
+    store = precompute(folder, tmp_path / "store", 2, feature_transform=transform)
+    assert store.feature_transform == transform
+    expected = as_dense(transform_features(x, transform))
+    found = torch.from_numpy(np.array(store.vectors[:, 0])) * store.sqrt_beta[0]
+    torch.testing.assert_close(found.float(), expected, atol=1e-6, rtol=1e-6)

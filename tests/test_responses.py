@@ -59,5 +59,5 @@ def test_images_are_converted_to_signals_and_back(tmp_path) -> None:
         read_image(path)
     with pytest.raises(FileNotFoundError, match="0 of the 15 images"):
         published_images(tmp_path)
-    with pytest.raises(ValueError, match="rows x columns"):
+    with pytest.raises(ValueError, match=r"expected \(rows, columns\)"):
         image_signals(np.zeros((2, 2, 2), dtype=np.uint8))

@@ -27,7 +27,7 @@ class NodeClassifier:
     """Classifies the nodes of a graph, given the classes of some of them.
 
     Args:
-        model: name of the model; ``optbasis`` and ``favard`` are short for the paper's two.
+        model: name of the model, optbasisgnn by default; ``optbasis`` and ``favard`` are short for the paper's two.
         seed: seed of all random numbers.
         config: a complete configuration instead of a name.
         **arguments: anything :meth:`polybasis.train.Config.of` takes: the model's own hyperparameters such as ``K`` and
@@ -43,11 +43,14 @@ class NodeClassifier:
     """
 
     def __init__(
-        self, model: str = "optbasisgnn", *, seed: int = 0, config: Config | None = None, **arguments: Any
+        self, model: str | None = None, *, seed: int = 0, config: Config | None = None, **arguments: Any
     ) -> None:
-        if config is not None and arguments:
-            raise ValueError(f"pass {', '.join(arguments)} inside config, or no config")
-        self.config = config or Config.of(SHORT_NAMES.get(model, model), **arguments)
+        if config is not None and (arguments or model is not None):
+            raise ValueError(
+                f"pass {', '.join(['model', *arguments] if model else arguments)} inside config, or no config"
+            )
+        name = model or "optbasisgnn"
+        self.config = config or Config.of(SHORT_NAMES.get(name, name), **arguments)
         self.seed = seed
         self._trained: TrainedModel | None = None
         self._data: NodeDataset | None = None
@@ -129,7 +132,7 @@ class NodeClassifier:
             (N, number of classes), in the order of ``classes_``.
 
         Raises:
-            ValueError: if the model cannot serve this graph or these features.
+            ValueError: if the model cannot be applied to this graph or these features.
         """
         trained = self._fitted()
         if isinstance(graph, NodeDataset | BasisStore):
@@ -152,7 +155,7 @@ class NodeClassifier:
             graph, X: as for :meth:`predict_proba`.
 
         Raises:
-            ValueError: if the model cannot serve this graph or these features.
+            ValueError: if the model cannot be applied to this graph or these features.
         """
         best = self.predict_proba(graph, X).argmax(axis=1)
         return np.asarray(self.classes_[best])
@@ -161,11 +164,19 @@ class NodeClassifier:
         """Accuracy on the graph it was fitted on.
 
         Args:
-            y: classes, (N,).
+            y: classes, (N,), as for :meth:`fit`; nodes without a class are not scored.
             mask: nodes to score, boolean, (N,); all by default.
+
+        Raises:
+            ValueError: if no node is scored.
         """
-        right = self.predict() == np.asarray(y)
-        return float(right.mean() if mask is None else right[np.asarray(mask, dtype=bool)].mean())
+        predicted = self.predict()
+        codes, classes = _encode(y, len(predicted))
+        known = codes.numpy() >= 0
+        scored = known if mask is None else known & np.asarray(mask, dtype=bool)
+        if not scored.any():
+            raise ValueError("no node to score; y has no known classes inside the mask")
+        return float((predicted[scored] == classes[codes.numpy()[scored]]).mean())
 
     def save(self, path: str | Path) -> None:
         """Writes the model to a folder; see :class:`polybasis.train.TrainedModel`.

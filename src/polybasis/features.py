@@ -1,7 +1,7 @@
 """Node features, dense or sparse, and the transforms applied to them before training.
 
-Bags of words have thousands of columns and few nonzeros. Kept sparse, the first linear layer and its dropout cost time
-proportional to the nonzeros.
+Bags of words have thousands of columns and few nonzeros. If they stay sparse, the first linear layer and its dropout
+take time proportional to the nonzeros.
 """
 
 from __future__ import annotations

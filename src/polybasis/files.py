@@ -49,7 +49,7 @@ def append_line(path: Path, line: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with lock_for(path), path.open("ab+") as file:
         end = file.seek(0, os.SEEK_END)
-        if end:  # completes a line that a kill has cut off; readers skip it
+        if end:  # terminates a line that was cut off by a kill; readers skip it
             file.seek(end - 1)
             if file.read(1) != b"\n":
                 file.write(b"\n")

@@ -186,7 +186,7 @@ def test_training_uses_the_weights(precomputed: bool, tmp_path: Path) -> None:
         data = read_tables(**write(tmp_path, edges=edges, features=features, labels=labels))
         config = pb.train.Config.of("optbasisgnn", precomputed=precomputed, hidden=8, K=3, epochs=5, dropout=0.0)
         fitted = fit(config, data, data.split("stratified"), 0)
-        logits[name] = fitted.task.logits(fitted.model, torch.arange(60))
+        logits[name] = fitted.task.evaluate(fitted.model, torch.arange(60)).logits
     rounding, change = (float((logits[name] - logits["none"]).abs().max()) for name in ("equal", "other"))
     assert rounding < 1e-5
     assert change > 1e-3

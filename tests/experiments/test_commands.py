@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from polybasis.experiments.filter_learning import BASES, COMBINATIONS
-from polybasis.experiments.filter_results import CHAMELEON, LONG, TABLE
+from polybasis.experiments.filter_results import CHAMELEON, CONVERGENCE, TABLE
 from polybasis.files import read_lines
 
 
@@ -54,11 +54,13 @@ def test_favard_convergence(raw_data: Callable[[str], Path], tmp_path: Path) -> 
     arguments = ["favard-convergence", "--epochs", "200", "--data-root", root, "--out", tmp_path / "out"]
     done = polybasis("reproduce", *arguments)
     assert done.returncode == 0, done.stderr
-    written = [(tmp_path / "out" / name).read_bytes() for name in (LONG, CHAMELEON)]
+    written = [(tmp_path / "out" / name).read_bytes() for name in (CONVERGENCE, CHAMELEON)]
     assert {row["dataset"] for row in read_lines(tmp_path / "out" / CHAMELEON)} == {"chameleon"}
     again = polybasis("reproduce", *arguments)
     assert again.returncode == 0, again.stderr
-    assert written == [(tmp_path / "out" / name).read_bytes() for name in (LONG, CHAMELEON)], "nothing is repeated"
+    assert written == [(tmp_path / "out" / name).read_bytes() for name in (CONVERGENCE, CHAMELEON)], (
+        "nothing is repeated"
+    )
 
 
 def test_missing_images_are_named(tmp_path: Path) -> None:

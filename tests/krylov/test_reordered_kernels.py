@@ -13,7 +13,7 @@ from conftest import random_graph, with_copies
 import polybasis as pb
 from polybasis import native
 from polybasis.graph import native_operator
-from polybasis.krylov import kernels as kernels_module
+from polybasis.krylov import filters as filters_module
 from polybasis.krylov.filters import kernels_for
 from polybasis.krylov.native_kernels import MIN_POOLED_BYTES, NativeKernels
 from polybasis.krylov.reordered_kernels import ReorderedKernels, Reordering
@@ -206,7 +206,7 @@ def test_large_signals_are_filtered_on_reordered_nodes(monkeypatch: pytest.Monke
     torch.set_num_threads(threads)
     for got, expected in zip(again, reordered, strict=True):
         assert torch.equal(got, expected)
-    monkeypatch.setattr(kernels_module, "MIN_PANEL_BYTES", 1 << 60)
+    monkeypatch.setattr(filters_module, "MIN_PANEL_BYTES", 1 << 60)
     assert isinstance(kernels_for(graph, x, K), NativeKernels)
     for got, expected in zip(reordered, trained(), strict=True):
         close(got, expected)

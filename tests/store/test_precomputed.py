@@ -305,7 +305,7 @@ def test_mistakes_are_named(store: BasisStore, tmp_path: Path) -> None:
     data = pb.data.csbm(nodes=100, features=3)
     unlabelled = replace(data, y=torch.full((100,), -1), classes=())
     precompute(write_graph_folder(tmp_path / "graph", unlabelled), tmp_path / "store", 2, keep="all")
-    with pytest.raises(ValueError, match="csbm has no node with a known class"):
+    with pytest.raises(ValueError, match="csbm has no labelled nodes to split"):
         train(config(), open_store(tmp_path / "store"), tmp_path / "r.jsonl")
 
 

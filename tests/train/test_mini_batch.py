@@ -148,5 +148,5 @@ def test_a_store_without_classes_is_refused(tmp_path: Path) -> None:
     unlabelled = replace(DATA, y=torch.full((600,), -1), classes=("a", "b"))
     precompute(write_graph_folder(tmp_path / "graph", unlabelled), tmp_path / "store", K, keep="all")
     for protocol in ("stratified", "per-class", "train-val", "linkx"):
-        with pytest.raises(ValueError, match="csbm has no training nodes in this split; label more nodes"):
+        with pytest.raises(ValueError, match="csbm has no labelled nodes to split"):
             run_job(Job(quick(), Source.folder(tmp_path / "store"), protocol, 0, 0))

@@ -25,16 +25,16 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Polynomial graph filters with learnable and optimal bases.",
 )
-app.command("demo")(demo.demo)
-app.command("train")(train.train)
-app.command("predict")(predict.predict)
+app.command("demo", short_help="Learn filters on a photograph; write a report.")(demo.demo)
+app.command("train", short_help="Train a model.")(train.train)
+app.command("predict", short_help="Predict the class of every node.")(predict.predict)
 app.command("evaluate")(predict.evaluate)
-app.command("plot")(predict.plot)
-app.command("tune")(tune.tune)
-app.add_typer(datasets.app, name="datasets")
-app.command("precompute")(precompute.precompute)
+app.command("plot", short_help="Plot the filters of a saved model.")(predict.plot)
+app.command("tune", short_help="Search hyperparameters on validation data.")(tune.tune)
+app.add_typer(datasets.app, name="datasets", short_help="List data sets; build graph folders.")
+app.command("precompute", short_help="Compute the basis of a graph once.")(precompute.precompute)
 app.add_typer(reproduce.app, name="reproduce")
-app.command("bench")(bench.bench)
+app.command("bench", short_help="Time the filters on this machine.")(bench.bench)
 
 
 def _print_version(wanted: bool) -> None:

@@ -16,15 +16,17 @@ REFERENCE = Path("benchmarks/message_passing.py")
 
 
 def bench(
-    size: Annotated[list[str] | None, typer.Option(help="Graph sizes: squirrel, large; default: all.")] = None,
+    size: Annotated[list[str] | None, typer.Option(help="Graph sizes: squirrel, arxiv; default: all.")] = None,
     K: Annotated[int, typer.Option("--K", help="Degree of the filters.", min=1)] = 10,
     channels: Annotated[int, typer.Option(help="Channels of the signal.", min=1)] = 64,
-    repeats: Annotated[int, typer.Option(help="Runs, of which the fastest counts.", min=1)] = 5,
+    repeats: Annotated[int, typer.Option(help="Number of runs; the fastest is reported.", min=1)] = 5,
     threads: Threads = None,
     reference: Annotated[
         Path | None, typer.Option(help="Message-passing code to compare with; default: that of a checkout.")
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Only the smaller graph and the epochs, in a minute.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Run only the smaller graph and the epochs (about a minute).")
+    ] = False,
     roofline: Annotated[
         bool, typer.Option("--roofline", help="Only compare the kernels with this machine's memory bandwidth.")
     ] = False,

@@ -109,6 +109,6 @@ def _classification(page: Page, out: Path, splits: int) -> None:
     )
     page.figure(
         by_name["weight-function"],
-        "The weight function that each channel's basis is orthogonal to, cumulated from left to right: where on the "
+        "The cumulative weight function with respect to which each channel's basis is orthogonal: where on the "
         "spectrum the channel's signal has its energy. The smooth line is that of Chebyshev polynomials.",
     )

@@ -77,7 +77,7 @@ def print_results(results: list[Result], as_json: bool, **more: Any) -> None:
     for column in ("splits", "validation", "test", "std", "ci95", "epochs", "seconds"):
         table.add_column(column, justify="right", no_wrap=True)
     for row in summarize(results):
-        numbers = [f"{row[name]:.2f}" for name in ("val", "mean", "std", "ci95")]
+        numbers = ["" if row[name] is None else f"{row[name]:.2f}" for name in ("val", "mean", "std", "ci95")]
         numbers += [f"{row['epochs']:.0f}", f"{row['seconds']:.1f}"]
         table.add_row(row["model"], row["dataset"], row["preset"], row["metric"], str(row["splits"]), *numbers)
     print_table(table)

@@ -27,7 +27,7 @@ def _model_names(incomplete: str) -> list[str]:
 SourceName = Annotated[
     str | None,
     typer.Argument(
-        metavar="[SOURCE]", help="A data set's name, a graph folder or a store.", autocompletion=_dataset_names
+        metavar="SOURCE", help="A data set's name, a graph folder or a store.", autocompletion=_dataset_names
     ),
 ]
 ModelFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder of a saved model.")]
@@ -42,7 +42,7 @@ Edges = Annotated[
 ]
 Features = Annotated[
     Path | None,
-    typer.Option(help="Own graph: .csv or .parquet with the node first, .npy or .npz; structure only without."),
+    typer.Option(help="Own graph: .csv or .parquet with the node first, .npy or .npz. Default: structure only."),
 ]
 Labels = Annotated[Path | None, typer.Option(help="Own graph: .csv or .parquet with columns node and class.")]
 DataRoot = Annotated[
@@ -86,6 +86,10 @@ def parse_settings(settings: list[str], **flags: Any) -> dict[str, Any]:
         except tomllib.TOMLDecodeError:
             parsed = value
         table, dot, role = name.partition(".")
+        if table in ("name", "precomputed", "arguments", "preset"):
+            raise ValueError(f"--set {text}: {table} cannot be set; choose the model with --model")
+        if name in values or (dot and not isinstance(values.get(table, {}), dict)):
+            raise ValueError(f"--set {text}: {table} is set twice")
         if dot:
             values.setdefault(table, {})[role] = parsed
         else:
@@ -115,8 +119,9 @@ def chosen_source(
     if (folder / "store.json").exists() or (folder / "graph.json").exists():
         refuse("--data-root", data_root, f"the folder {source}")
         return Source.folder(folder)
-    if folder.is_dir() and source not in CATALOGUE:
-        raise ValueError(f"{source} is neither a graph folder nor a store")
+    if folder.exists() and source not in CATALOGUE:
+        hint = "" if folder.is_dir() else f"; did you mean --edges {source}?"
+        raise ValueError(f"{source} is neither a data set, nor a graph folder, nor a store{hint}")
     return Source.named(source, data_root)
 
 

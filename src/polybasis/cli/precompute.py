@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def precompute(
-    source: Annotated[str, typer.Argument(help="A data set's name or a graph folder.")],
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="A data set's name or a graph folder.")],
     out: Annotated[Path, typer.Option(help="Folder of the store.")],
     degree: Annotated[int, typer.Option("--K", help="Degree of the basis.", min=0)] = 10,
     memory: Annotated[str, typer.Option(help="Memory limit.")] = "8GiB",
@@ -42,9 +43,11 @@ def precompute(
     if (Path(source) / "graph.json").exists():
         refuse("--data-root", data_root, f"the folder {source}")
     limit = parse_size(memory)
-    graph = graph_folder_of(source, out.parent, data_root, limit)
-    plan = plan_precompute(graph, degree, memory=limit, rows=len(kept_rows(graph, rows)), dtype=dtype)
-    seconds = _expected_seconds(graph, plan)
+    with tempfile.TemporaryDirectory() as scratch:
+        parent = Path(scratch) if dry_run and not (out.parent / f"{source}.graph").exists() else out.parent
+        graph = graph_folder_of(source, parent, data_root, limit)
+        plan = plan_precompute(graph, degree, memory=limit, rows=len(kept_rows(graph, rows)), dtype=dtype)
+        seconds = _expected_seconds(graph, plan)
     document = {
         "nodes": graph.num_nodes,
         "nonzeros": graph.nonzeros,
@@ -56,8 +59,8 @@ def precompute(
         "seconds": round(seconds, 1),
     }
     text = (
-        f"{graph.num_nodes:,} nodes, {graph.nonzeros:,} nonzeros, {sum(plan.blocks)} channels in {len(plan.blocks)} "
-        f"blocks of {plan.blocks[0]}; memory {plan.memory / 2**30:.2f} GiB, disk {plan.disk / 2**30:.2f} GiB for "
+        f"{graph.num_nodes:,} nodes, {graph.nonzeros:,} nonzeros, {sum(plan.blocks)} channels in blocks of "
+        f"{plan.blocks[0]}; memory {plan.memory / 2**30:.2f} GiB, disk {plan.disk / 2**30:.2f} GiB for "
         f"{plan.rows:,} rows; about {seconds:.0f} s"
     )
     if dry_run:

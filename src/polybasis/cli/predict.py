@@ -24,7 +24,7 @@ def predict(
 ) -> None:
     """Predict the class of every node: node, prediction, and one probability for each class.
 
-    The source may be of another kind than the one the model was trained on.
+    Models on a precomputed basis predict on graphs and on stores; other models predict on graphs only.
     """
     from polybasis.train.trained_model import TrainedModel
 
@@ -85,7 +85,7 @@ def evaluate(
     from polybasis.train.evaluation import evaluate as scores_of
     from polybasis.train.trained_model import TrainedModel
 
-    if edges is not None and labels is None:
+    if source is None and edges is not None and labels is None:
         raise ValueError("--edges needs --labels FILE to score against")
     chosen = chosen_source(source, edges, features, labels, data_root)
     rows = scores_of(TrainedModel.load(model), chosen)

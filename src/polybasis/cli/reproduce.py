@@ -27,7 +27,7 @@ app = typer.Typer(
 Models = Annotated[str | None, typer.Option(help="Models, separated by commas; default: all of the table.")]
 Datasets = Annotated[str | None, typer.Option(help="Data sets, separated by commas; default: all of the table.")]
 Stores = Annotated[Path, typer.Option(help="Folder of graphs and bases on disk.")]
-Memory = Annotated[str, typer.Option(help="Memory limit for making them.")]
+Memory = Annotated[str, typer.Option(help="Memory limit for building graph folders and stores.")]
 
 
 def _problem(data_root: str | None) -> Problem:
@@ -56,7 +56,8 @@ def node_classification(
         str | None, typer.Option(help="Data sets, separated by commas; default: the paper's five.")
     ] = None,
     deduplicated: Annotated[
-        bool, typer.Option("--deduplicated", help="Default to models and data sets without duplicate nodes.")
+        bool,
+        typer.Option("--deduplicated", help="Use data sets without duplicate nodes by default."),
     ] = False,
     splits: Annotated[int, typer.Option(help="Splits of each data set.", min=1)] = 20,
     jobs: Annotated[int | None, typer.Option(help="Jobs to run in parallel; default: one per core.", min=1)] = None,
@@ -71,7 +72,7 @@ def node_classification(
 ) -> None:
     """Train the paper's models on its data sets: the node classification table, or any part of it.
 
-    Finished jobs are not repeated. Each job uses one thread, so that its digits do not depend on the number of cores.
+    Finished jobs are not repeated. Each job uses one thread, so that results do not depend on the number of cores.
     """
     import torch
 

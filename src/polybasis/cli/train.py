@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from polybasis.train.config import Config
     from polybasis.train.job import Source
 
+PROTOCOL_HELP = "Split protocol: per-class, stratified, train-val, fixed or linkx; default: that of the data."
+
 
 def train(
     source: SourceName = None,
@@ -39,14 +41,14 @@ def train(
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="A value of the configuration, such as K=10; repeatable."),
     ] = None,
-    lr: Annotated[float | None, typer.Option(help="Learning rate.", min=0)] = None,
+    lr: Annotated[float | None, typer.Option(help="Learning rate of all parameters.", min=0)] = None,
     epochs: Annotated[int | None, typer.Option(help="Maximum number of epochs.", min=1)] = None,
     batch_size: Annotated[int | None, typer.Option(help="Store: nodes in a batch; default: 10,000.", min=1)] = None,
     splits: Annotated[int, typer.Option(help="Number of splits.", min=1)] = 1,
-    protocol: Annotated[str | None, typer.Option(help="Split protocol; default: that of the data.")] = None,
+    protocol: Annotated[str | None, typer.Option(help=PROTOCOL_HELP)] = None,
     seed: Annotated[int, typer.Option(help="Seed of the model; split i uses seed + i.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Folder to save the model to.")] = None,
-    results: Annotated[Path, typer.Option(help="File of results, one JSON line a run.")] = Path("runs/train.jsonl"),
+    results: Annotated[Path, typer.Option(help="File of results, one JSON line per run.")] = Path("runs/train.jsonl"),
     jobs: Annotated[int, typer.Option(help="Splits to train in parallel processes.", min=1)] = 1,
     threads: Threads = None,
     data_root: DataRoot = None,
@@ -67,13 +69,13 @@ def train(
     import torch
 
     from polybasis.cli.display import console, print_result, print_results, training_bar
-    from polybasis.train.job import Job, adapt_config, run_jobs
+    from polybasis.train.job import Job, run_jobs
 
     if threads is not None:
         torch.set_num_threads(threads)
     if out is not None and splits > 1:
         raise ValueError("--out saves one model; it does not apply to --splits above 1")
-    if edges is not None and labels is None:
+    if source is None and edges is not None and labels is None:
         raise ValueError("--edges needs --labels FILE to train on")
     values = parse_settings(settings or [], lr=lr, epochs=epochs, batch_size=batch_size)
     chosen = chosen_source(source, edges, features, labels, data_root)
@@ -85,8 +87,6 @@ def train(
         if not on_store:
             raise ValueError("several processes train on stores only; start polybasis without torchrun")
     configuration = _configuration(model, config, chosen, on_store, values)
-    if on_store:
-        configuration = adapt_config(configuration, chosen)
     name = protocol or chosen.protocol
     planned = [Job(configuration, chosen, name, i, seed + i) for i in range(splits)]
     with ExitStack() as stack:
@@ -122,4 +122,7 @@ def _configuration(
         if published is None or published.model.precomputed != precomputed:
             published = Config.of(name, precomputed=precomputed)
         chosen = published
+    for table in ("lr", "weight_decay"):
+        if isinstance(values.get(table), dict):  # some roles; the others stay as they are
+            values[table] = getattr(chosen.optimizer, table) | values[table]
     return chosen.replace(**values, preset="custom") if values else chosen

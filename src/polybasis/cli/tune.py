@@ -29,8 +29,13 @@ def tune(
     model: ModelName = None,
     trials: Annotated[int, typer.Option(help="Trials in the study, earlier ones included.", min=1)] = 100,
     splits: Annotated[int, typer.Option(help="Splits that a trial's validation score is averaged over.", min=1)] = 2,
-    epochs: Annotated[int, typer.Option(help="Maximum number of epochs of a trial.", min=1)] = 500,
-    patience: Annotated[int, typer.Option(help="Epochs without improvement before a trial stops.", min=1)] = 100,
+    epochs: Annotated[
+        int | None, typer.Option(help="Maximum number of epochs of a trial; default: that of --start, or 500.", min=1)
+    ] = None,
+    patience: Annotated[
+        int | None,
+        typer.Option(help="Epochs without improvement before a trial stops; default: that of --start, or 100.", min=1),
+    ] = None,
     protocol: Annotated[str | None, typer.Option(help="Split protocol; default: that of the data.")] = None,
     study: Annotated[Path | None, typer.Option(help="File of the study, which several workers may share.")] = None,
     start: Annotated[Path | None, typer.Option(help="TOML file with a configuration that all trials share.")] = None,
@@ -56,25 +61,26 @@ def tune(
 
     if ray is None:
         refuse("--workers", workers, "a search without --ray")
-    if edges is not None and labels is None:
+    if source is None and edges is not None and labels is None:
         raise ValueError("--edges needs --labels FILE to train on")
     chosen = chosen_source(source, edges, features, labels, data_root)
     data = chosen.open()
     if not isinstance(data, NodeDataset):
         raise ValueError(f"{source} is a store; tune on its graph folder or data set")
-    name = model or "optbasisgnn"
+    shared = None if start is None else Config.from_toml(start)
+    if shared is not None and model not in (None, shared.model.name):
+        raise ValueError(f"--model is {model}; {start} is for {shared.model.name}")
+    name = model or (shared.model.name if shared is not None else "optbasisgnn")
     study = study or Path("runs") / f"tune-{name}-{chosen.name}.log"
     out = out or Path("runs") / f"{name}-{chosen.name}.toml"
     published = load_preset(name, chosen.name)
     if published is not None and published.model.precomputed:
         published = None
-    common = Config.from_toml(start) if start is not None else Config.of(name)
-    if common.model.name != name:
-        raise ValueError(f"--model is {name}; {start} is for {common.model.name}")
-    if start is None and published is not None:
-        common = common.replace(feature_transform=published.feature_transform)
+    transform = None if published is None else published.feature_transform
+    common = shared or Config.of(name, epochs=500, patience=100, feature_transform=transform)
+    length = {"epochs": epochs, "patience": patience}
     search = Search(
-        start=common.replace(epochs=epochs, patience=patience),
+        start=common.replace(**{key: value for key, value in length.items() if value is not None}),
         protocol=protocol or chosen.protocol,
         trials=trials,
         study=study.absolute(),
@@ -90,8 +96,8 @@ def tune(
         console.print(f"{count} of {trials} trials, best validation score {score:.4f}", highlight=False)
 
     best, score = search_for(data, search, seed=seed, on_trial=on_trial)
-    length = (published or Config.of(name)).stopping
-    best = best.replace(epochs=length.epochs, patience=length.patience)
+    stopping = (shared or published or Config.of(name)).stopping
+    best = best.replace(epochs=stopping.epochs, patience=stopping.patience)
     comment = f"# Tuned on {splits} splits of {chosen.name}, {trials} trials, validation score {score:.4f}.\n"
     write_atomically(out, (comment + best.to_toml()).encode())
     if as_json:

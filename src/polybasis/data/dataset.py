@@ -97,16 +97,14 @@ class LabelledNodes:
             raise ValueError(f"unknown split protocol {protocol!r}; expected one of {', '.join(PROTOCOLS)}")
         if protocol == "fixed":
             if not self.fixed_splits:
-                raise ValueError(f"{self.name} has no splits of its own; use another protocol than 'fixed'")
+                raise ValueError(f"{self.name} has no splits of its own; use a protocol other than 'fixed'")
             masks = self.fixed_splits[seed % len(self.fixed_splits)]
             return Split(*((mask & (self.y >= 0)).nonzero()[:, 0] for mask in masks))
         rng = np.random.default_rng([seed, zlib.crc32(self.name.encode()), zlib.crc32(protocol.encode())])
         nodes = self.labelled.numpy()
         if len(nodes) == 0:
-            raise ValueError(f"{self.name} has no node with a known class; there is nothing to split")
+            raise ValueError(f"{self.name} has no labelled nodes to split")
         label = self.y.numpy()[nodes]
-        if not len(nodes):
-            return Split(self.labelled, self.labelled, self.labelled)
         if protocol == "per-class":
             return _per_class(nodes, label, rng)
         if protocol == "linkx":
@@ -164,7 +162,7 @@ class NodeDataset(LabelledNodes):
 
     @cached_property
     def fingerprint(self) -> str:
-        """The same for two data sets exactly if they have the same contents."""
+        """Equal for two data sets if and only if they have the same contents."""
         if self.identity:
             return self.identity
         digest = hashlib.sha256(f"{self.name} {self.metric} {list(self.classes)}".encode())

@@ -236,6 +236,8 @@ def _csv_width(path: Path, what: str) -> int:
     first = next(_csv_rows(path), None)
     if first is None:
         raise ValueError(f"{path}:1: the file is empty; expected a header and {what}")
+    if all(_as_number(cell.strip()) is not None for cell in first[1]):
+        raise ValueError(f"{path}:{first[0]}: the first line is all numbers; expected a header and {what}")
     return len(first[1])
 
 

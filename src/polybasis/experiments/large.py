@@ -18,7 +18,7 @@ from polybasis.store.named import graph_folder_of
 from polybasis.store.precompute import precompute
 from polybasis.train.config import Config, load_preset
 from polybasis.train.fitting import OnEpoch
-from polybasis.train.job import Job, OnResult, Source, adapt_config, run_jobs
+from polybasis.train.job import Job, OnResult, Source, run_jobs
 from polybasis.train.results import Result, read_results
 
 DEGREE = 10  # of the stored bases
@@ -135,7 +135,7 @@ def run_table(
                 graph = graph_folder_of(dataset, stores, root, memory)
                 precompute(graph, place, DEGREE, memory=memory, cluster=cluster, on_step=on_step)
             source = Source.folder(place)
-        config, protocol = adapt_config(config_for(table, model, dataset), source), CATALOGUE[dataset].protocol
+        config, protocol = config_for(table, model, dataset), CATALOGUE[dataset].protocol
         planned = [Job(config, source, protocol, seed, seed) for seed in range(seeds)]
         try:
             found += run_jobs(planned, folder / f"{model}.jsonl", on_epoch=on_epoch, on_result=on_result)

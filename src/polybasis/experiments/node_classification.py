@@ -80,15 +80,23 @@ def run_all(
     """Runs the jobs that have no result yet and returns the results of all.
 
     Each job uses one thread: with more, dense products add in another order, which shows after hundreds of epochs.
+
+    Raises:
+        OverflowError: if training diverged, after all other jobs have finished.
     """
-    found, threads = [], torch.get_num_threads()
+    found, diverged, threads = [], [], torch.get_num_threads()
     torch.set_num_threads(1)
     try:
         for model, own in jobs.items():
             file = folder / f"{model}.jsonl"
-            found += run_jobs(own, file, processes=processes, cluster=cluster, on_result=on_result)
+            try:
+                found += run_jobs(own, file, processes=processes, cluster=cluster, on_result=on_result)
+            except OverflowError as error:
+                diverged.append(str(error))
     finally:
         torch.set_num_threads(threads)
+    if diverged:
+        raise OverflowError(f"{len(diverged)} of {len(jobs)} models diverged; the first: {diverged[0]}")
     return found
 
 

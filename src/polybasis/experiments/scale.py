@@ -16,7 +16,7 @@ from polybasis.store.graph_folder import GraphFolder
 from polybasis.store.named import graph_folder_of
 from polybasis.store.precompute import precompute
 from polybasis.train.config import Config, load_preset
-from polybasis.train.job import Job, OnResult, Source, adapt_config, run_jobs
+from polybasis.train.job import Job, OnResult, Source, run_jobs
 from polybasis.train.results import Result, read_results, summarize
 
 SIZES, ON_GRAPH, ON_STORE = "sizes.jsonl", "on-graph.jsonl", "on-store.jsonl"
@@ -107,7 +107,7 @@ def compare(
             precompute(graph, place, DEGREE, memory=memory, keep="all")
         on_store, on_graph = Source.folder(place), Source.named(dataset, root)
         planned = [
-            Job(adapt_config(store_config(model, dataset), on_store), on_store, protocol, split, split)
+            Job(store_config(model, dataset), on_store, protocol, split, split)
             for model in models
             for split in range(splits)
         ]

@@ -1,8 +1,8 @@
 r"""The optimal basis with only two vectors in memory.
 
 :math:`P v_k - \beta_k v_{k-1}` overwrites :math:`v_{k-1}`, and each vector is handed to the caller as soon as it is
-known. The price is reorthogonalisation: vectors are as orthogonal as the plain three-term recurrence leaves them in
-float32 with inner products in float64.
+known. In return, vectors are not reorthogonalised: they are only as orthogonal as the plain three-term recurrence
+leaves them in float32 with inner products in float64.
 """
 
 from __future__ import annotations

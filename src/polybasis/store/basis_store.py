@@ -62,7 +62,6 @@ class BasisStore(LabelledNodes):
     protocol: str
     classes: tuple[Any, ...]
     nodes: NDArray[np.str_] | None
-    structure_only: bool
     feature_transform: FeatureTransform | None
     dataset_identity: str
     header: dict[str, Any]
@@ -80,8 +79,13 @@ class BasisStore(LabelledNodes):
 
     @property
     def fingerprint(self) -> str:
-        """The same for two stores exactly if they were made of the same data in the same way."""
+        """Equal for two stores if they were made of the same data in the same way."""
         return f"{self.dataset_identity} {(self.K, self.header['rows'], self.header['dtype'], self.feature_transform)}"
+
+    @property
+    def structure_only(self) -> bool:  # type: ignore[override]
+        """False: a store is made of features."""
+        return False
 
     @property
     def channels(self) -> int:
@@ -172,7 +176,6 @@ def open_store(path: str | Path, *, verify: bool = False) -> BasisStore:
         protocol=header.get("protocol") or ("fixed" if header["splits"] else "stratified"),
         classes=tuple(classes),
         nodes=open_array(folder / "nodes.npy", (rows,)) if header.get("named") else None,
-        structure_only=bool(header.get("structure_only")),
         feature_transform=header.get("feature_transform"),
         dataset_identity=header.get("identity") or f"{header['name']}@{combined_checksum(header['graph'])}",
         header=header,

@@ -164,7 +164,6 @@ class GraphFolder:
             metric=self.metric,
             fixed_splits=masks_of(self.splits),
             protocol=self.protocol,
-            structure_only=bool(self.header.get("structure_only")),
             identity=self.identity,
         )
 
@@ -218,13 +217,15 @@ def write_graph_folder(path: str | Path, dataset: NodeDataset) -> GraphFolder:
         dataset: the data set; its graph must be unweighted and without self-loops.
 
     Raises:
-        ValueError: for a graph with weights or self-loops.
+        ValueError: for a graph with weights or self-loops, or a data set without features.
         FileExistsError: if the folder exists.
     """
+    if dataset.structure_only:
+        raise ValueError(f"{dataset.name} has no features, which graph folders need; pass --features or features")
     graph = dataset.graph
     indptr, indices = graph.indptr.numpy().astype(np.int64), graph.indices.numpy()
     if (np.repeat(np.arange(graph.num_nodes), np.diff(indptr)) == indices).any():
-        raise ValueError("the graph has self-loops; graph folders hold graphs without: drop them")
+        raise ValueError("the graph has self-loops; graph folders cannot hold them: drop them")
     if graph.weight is not None and not (graph.weight == graph.weight[:1]).all():
         raise ValueError(f"{dataset.name} has edge weights; graph folders hold unweighted graphs: drop the weights")
     splits = None
@@ -239,7 +240,6 @@ def write_graph_folder(path: str | Path, dataset: NodeDataset) -> GraphFolder:
         "classes": list(dataset.classes),
         "protocol": dataset.protocol,
         "identity": dataset.fingerprint,
-        "structure_only": dataset.structure_only,
     }
     with _Building(path) as folder:
         np.save(folder / "indptr.npy", indptr)

@@ -94,14 +94,21 @@ def plan_precompute(
 
 
 def kept_rows(graph: GraphFolder, keep: Keep) -> NDArray[np.int64]:
-    """The nodes whose rows a store keeps, ascending."""
+    """The nodes whose rows a store keeps, ascending.
+
+    Raises:
+        ValueError: if no node has a class and ``keep`` is ``labelled``.
+    """
     if keep == "all":
         return np.arange(graph.num_nodes)
     if graph.y is None:
-        raise ValueError(f"{graph.path} has no classes; keep all rows")
+        raise ValueError(f"{graph.path} has no classes; keep all rows (--rows all)")
     found = [np.flatnonzero(graph.y[rows] >= 0) + rows.start for rows in chunks(graph.num_nodes)]
     drop_pages(graph.y)
-    return np.concatenate(found) if found else np.zeros(0, dtype=np.int64)
+    rows = np.concatenate(found)
+    if len(rows) == 0:
+        raise ValueError(f"no node of {graph.path} has a class; keep all rows (--rows all)")
+    return rows
 
 
 def precompute(
@@ -213,7 +220,6 @@ def _start(
         "y": int(graph.y is not None),
         "splits": 0 if graph.splits is None else len(graph.splits),
         "named": graph.nodes is not None,
-        "structure_only": bool(graph.header.get("structure_only")),
     }
     place = folder / "store.json"
     if place.exists():

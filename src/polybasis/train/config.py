@@ -1,4 +1,4 @@
-"""What to train and how: a small document, TOML on disk, in sections.
+"""Training configurations, stored as TOML files with one section per topic.
 
 .. code-block:: toml
 

@@ -42,10 +42,14 @@ class ProcessGroup:
         return tensor
 
     def require_equal(self, number: int, what: str) -> None:
-        """Refuses to continue if processes have different numbers, as those that do not see the same files.
+        """Raises an error if the number differs between processes, as it does if they do not see the same files.
+
+        Args:
+            number: this process's number.
+            what: what is counted, for the message.
 
         Raises:
-            ValueError: names ``what`` differs.
+            ValueError: if the numbers differ.
         """
         first = int(self.broadcast(torch.tensor(number)))
         differ = torch.tensor(int(first != number))
@@ -61,6 +65,6 @@ def process_group() -> Iterator[ProcessGroup]:
     The processes disconnect when the work is done: a process that exits while connected may be aborted. After an error
     they do not: the others may be waiting for a sum that never comes, and torchrun stops them.
     """
-    dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+    dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
     yield ProcessGroup(dist.get_rank(), dist.get_world_size())
     dist.destroy_process_group()

@@ -22,29 +22,30 @@ def evaluate(trained: TrainedModel, source: Source) -> list[dict[str, Any]]:
         One row for each set of nodes: ``nodes``, ``count``, ``accuracy``, the data's metric and ``cross entropy``.
 
     Raises:
-        ValueError: if the model cannot serve the data, or no node has a known class.
+        ValueError: if the model cannot be applied to the data, or no node has a known class.
     """
     data = source.open()
     if not len(data.labelled):
         raise ValueError(f"{data.name} has no labelled nodes to score")
-    index = {value: i for i, value in enumerate(trained.classes)}
-    unknown = [value for value in data.classes if value not in index]
+    # Classes are compared as text: those of tables are text, those of arrays are integers.
+    index = {str(value): i for i, value in enumerate(trained.classes)}
+    unknown = [value for value in data.classes if str(value) not in index]
     if unknown:
-        raise ValueError(f"{data.name} has the class {unknown[0]!r}, which the model does not know")
-    # The same class may have another index in this data than in the model, which may know more classes.
-    order = torch.tensor([index[value] for value in data.classes])
-    logits = trained.logits(data)
+        raise ValueError(f"{data.name} has the class {unknown[0]!r}, which is not one of the model's classes")
+    # The same class may have another index in this data than in the model, which may have more classes.
+    order = torch.tensor([index[str(value)] for value in data.classes])
     made = trained.provenance
     if made.get("data") == data.dataset_identity:
         split = data.split(made["protocol"], made["split"])
         parts = {"training": split.train, "validation": split.val, "test": split.test}
     else:
         parts = {"labelled": data.labelled}
+    logits = trained.logits(data, data.labelled)
     rows = []
     for name, nodes in parts.items():
         if len(nodes) == 0:
             continue
-        scores, y = logits[nodes], order[data.y[nodes]]
+        scores, y = logits[torch.searchsorted(data.labelled, nodes)], order[data.y[nodes]]
         row = {"nodes": name, "count": len(nodes), "accuracy": float((scores.argmax(1) == y).float().mean())}
         if data.metric != "accuracy":
             row[data.metric] = data.score(scores[:, order], nodes)

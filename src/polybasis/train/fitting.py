@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from math import isnan, nan
+from math import isfinite
 from pathlib import Path
 from typing import NamedTuple, Protocol, cast
 
@@ -183,7 +183,8 @@ def fit(
         seed: seed of the initial weights and of dropout; model i of an ensemble uses seed + i * 1,000,000.
         on_epoch: called after every epoch; may raise to stop training.
         checkpoint: file for the state of the run, named after its job; if it exists, training resumes from it, on a
-            CPU with the same result as without an interruption. Removed at the end.
+            CPU with the same result as without an interruption. It stays when training is done, so that nothing is
+            lost before the result is safe; see :func:`remove_checkpoints`.
 
     Returns:
         The trained model and its validation score.
@@ -205,14 +206,14 @@ def fit_task(
     config: Config, task: Task, seed: int, *, on_epoch: OnEpoch | None = None, checkpoint: Path | None = None
 ) -> Fit:
     """:func:`fit` for nodes of a graph or rows of a store."""
+    if len(task.data.classes) < 2:
+        raise ValueError(f"{task.data.name} has {len(task.data.classes)} class; expected at least two")
     for name, nodes in zip(("training", "validation"), task.split, strict=False):
         if len(nodes) == 0:
-            raise ValueError(f"{task.data.name} has no {name} nodes in this split; label more nodes")
+            raise ValueError(f"{task.data.name} has no {name} nodes in this split")
     size = config.ensemble_size
     if size == 1:
-        fitted = _fit_single(config, task, seed, on_epoch, checkpoint)
-        _remove(task, [checkpoint])
-        return fitted
+        return _fit_single(config, task, seed, on_epoch, checkpoint)
     from polybasis.nn.models.ensemble import Ensemble
 
     single = replace(config, ensemble_size=1)
@@ -221,11 +222,10 @@ def fit_task(
     try:
         for number, file in enumerate(files):
             shown = None if on_epoch is None else _within_ensemble(on_epoch, number, size)
-            fits.append(_fit_single(single, task, seed + number * SEED_STEP, shown, file, keep=True))
+            fits.append(_fit_single(single, task, seed + number * SEED_STEP, shown, file))
     except OverflowError:
-        _remove(task, files)
+        remove_checkpoints(checkpoint)
         raise
-    _remove(task, files)
     model = Ensemble(part.model for part in fits).eval()
     logits, everything = task.evaluate(model, task.split.val)
     val_score = task.data.score(logits, task.split.val)
@@ -233,10 +233,8 @@ def fit_task(
     return Fit(model, task, val_score, epochs, seconds, everything)
 
 
-def _fit_single(
-    config: Config, task: Task, seed: int, on_epoch: OnEpoch | None, checkpoint: Path | None, keep: bool = False
-) -> Fit:
-    """Trains one model; ``keep`` leaves a checkpoint of the finished run, which an ensemble resumes from."""
+def _fit_single(config: Config, task: Task, seed: int, on_epoch: OnEpoch | None, checkpoint: Path | None) -> Fit:
+    """Trains one model and leaves a checkpoint of the finished run, in case that what follows is interrupted."""
     torch.manual_seed(seed)
     model = task.make_model(config)
     optimizer = config.make_optimizer(model)
@@ -271,12 +269,14 @@ def _fit_single(
     while epoch + 1 < epochs and epoch - best_epoch < patience:
         epoch += 1
         train_loss = task.epoch(model, optimizer)
+        if not all(bool(torch.isfinite(parameter).all()) for parameter in model.parameters()):
+            break
         if average is not None:
             average.update_parameters(model)
         logits, everything = task.evaluate(validated, val)
         val_score, val_loss = task.data.score(logits, val), float(cross_entropy(logits, task.data.y[val]))
-        rank = {"score": val_score, "loss": -val_loss, "none": nan if isnan(val_loss) else epoch}[criterion]
-        if rank >= best_rank:  # ties go to the later epoch; NaN never wins
+        rank = {"score": val_score, "loss": -val_loss, "none": epoch}[criterion]
+        if isfinite(val_loss) and rank >= best_rank:  # ties go to the later epoch
             best_rank, best_score, best_epoch = rank, val_score, epoch
             best = {name: value.detach().clone() for name, value in validated.state_dict().items()}
             best_logits = everything
@@ -286,20 +286,21 @@ def _fit_single(
             written = time.monotonic()
             write(checkpoint)
     if not best or (criterion == "none" and best_epoch < epoch):
-        _remove(task, [checkpoint])
+        remove_checkpoints(checkpoint)
         raise OverflowError(
             f"{config.model.name} on {task.data.name} diverged in epoch {best_epoch + 2}; lower the learning rate"
         )
-    if checkpoint is not None and task.writes and keep:
+    if checkpoint is not None and task.writes:
         write(checkpoint)
     model.load_state_dict(best)
     model.eval()
     return Fit(model, task, best_score, epoch + 1, before + time.monotonic() - start, best_logits)
 
 
-def _remove(task: Task, files: list[Path | None]) -> None:
-    for file in files:
-        if file is not None and task.writes:
+def remove_checkpoints(checkpoint: Path | None) -> None:
+    """Removes the checkpoint of a job, and those of the models of its ensemble."""
+    if checkpoint is not None:
+        for file in (checkpoint, *checkpoint.parent.glob(f"{checkpoint.stem}-*{checkpoint.suffix}")):
             file.unlink(missing_ok=True)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
 from importlib.metadata import version
@@ -13,14 +14,14 @@ from typing import Any, Literal
 
 import torch
 
-from polybasis.data.catalogue import CATALOGUE, load, unknown_dataset
+from polybasis.data.catalogue import CATALOGUE, data_root, load, unknown_dataset
 from polybasis.data.dataset import NodeDataset
 from polybasis.files import append_line, read_lines
 from polybasis.store.basis_store import BasisStore, open_store
 from polybasis.store.graph_folder import GraphFolder
 from polybasis.train.config import Config
 from polybasis.train.distributed import ProcessGroup
-from polybasis.train.fitting import OnEpoch, fit, fit_task
+from polybasis.train.fitting import OnEpoch, fit, fit_task, remove_checkpoints
 from polybasis.train.results import Result
 
 OnResult = Callable[[Result], None]
@@ -29,12 +30,12 @@ Data = NodeDataset | BasisStore
 
 @dataclass(frozen=True)
 class Source:
-    """Data that a job trains on, opened when it is needed and once a process.
+    """Data that a job trains on, opened on first use, once per process.
 
     Make one with :meth:`named`, :meth:`folder` or :meth:`tables`.
 
     Attributes:
-        kind: what it is.
+        kind: the kind of source.
         name: name of the data set.
         protocol: its split protocol.
         identity: names the contents; two sources with the same identity have the same contents.
@@ -60,7 +61,9 @@ class Source:
         """
         if name not in CATALOGUE:
             raise unknown_dataset(name)
-        return cls("data set", name, CATALOGUE[name].protocol, name, partial(_load, name, root))
+        return cls(
+            "data set", name, CATALOGUE[name].protocol, name, partial(_load, name, str(data_root(root).absolute()))
+        )
 
     @classmethod
     def folder(cls, path: Path) -> Source:
@@ -69,11 +72,14 @@ class Source:
         Raises:
             FileNotFoundError, ValueError: if it is neither, or damaged.
         """
+        path = path.absolute()
         if (path / "store.json").exists():
-            store = _open_store(path)
-            return cls("store", store.name, store.protocol, store.fingerprint, partial(_open_store, path))
+            opened = partial(_open_store, path, _stamp(path / "basis.json"))
+            store = opened()
+            return cls("store", store.name, store.protocol, store.fingerprint, opened)
         graph = GraphFolder.open(path)
-        return cls("graph folder", graph.name, graph.protocol, graph.identity, partial(_load_folder, path))
+        loaded = partial(_load_folder, path, _stamp(path / "graph.json"))
+        return cls("graph folder", graph.name, graph.protocol, graph.identity, loaded)
 
     @classmethod
     def tables(cls, edges: Path, features: Path | None = None, labels: Path | None = None) -> Source:
@@ -85,9 +91,16 @@ class Source:
         Raises:
             FileNotFoundError, ValueError: if a file cannot be used; names file and line.
         """
-        data = _read_tables(edges, features, labels)
-        read = partial(_read_tables, edges, features, labels)
+        files = [None if path is None else path.absolute() for path in (edges, features, labels)]
+        read = partial(_read_tables, *files, _stamp(*files))
+        data = read()
         return cls("tables", data.name, data.protocol, data.fingerprint, read)
+
+
+def _stamp(*files: Path | None) -> tuple[Any, ...]:
+    """Changes when one of the files does, so that data is not cached for longer."""
+    found = [file.stat() for file in files if file is not None and file.exists()]
+    return tuple((status.st_mtime_ns, status.st_size) for status in found)
 
 
 @lru_cache(maxsize=2)
@@ -96,17 +109,17 @@ def _load(name: str, root: str | None) -> NodeDataset:
 
 
 @lru_cache(maxsize=2)
-def _open_store(path: Path) -> BasisStore:
+def _open_store(path: Path, stamp: tuple[Any, ...]) -> BasisStore:
     return open_store(path)
 
 
 @lru_cache(maxsize=2)
-def _load_folder(path: Path) -> NodeDataset:
+def _load_folder(path: Path, stamp: tuple[Any, ...]) -> NodeDataset:
     return GraphFolder.open(path).load()
 
 
 @lru_cache(maxsize=1)
-def _read_tables(edges: Path, features: Path | None, labels: Path | None) -> NodeDataset:
+def _read_tables(edges: Path, features: Path | None, labels: Path | None, stamp: tuple[Any, ...]) -> NodeDataset:
     from polybasis.data.tables import read_tables
 
     return read_tables(edges, features, labels)
@@ -130,9 +143,13 @@ class Job:
     split: int
     seed: int
 
+    def __post_init__(self) -> None:
+        if self.source.kind == "store":
+            object.__setattr__(self, "config", adapt_config(self.config, self.source))
+
     @cached_property
     def key(self) -> str:
-        """Identifies the job: equal for two jobs exactly if they have the same result."""
+        """Identifies the job: jobs with equal keys have the same result."""
         parts = [self.config.to_dict(), self.source.identity, self.protocol, self.split, self.seed]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
@@ -171,7 +188,7 @@ def run_job(
     """Trains the model of a job and scores it on its test nodes.
 
     Args:
-        job: what to do.
+        job: the job to run.
         checkpoints: folder for the checkpoint, from which an interrupted job resumes.
         out: folder to save the model to.
         on_epoch: called after every epoch.
@@ -181,6 +198,8 @@ def run_job(
         The result, as plain values.
     """
     data, config = job.source.open(), job.config
+    if data.fingerprint != job.source.identity:
+        raise ValueError(f"{data.name} has changed since the job was planned; run the command again")
     split = data.split(job.protocol, job.split)
     checkpoint = None if checkpoints is None else checkpoints / f"{job.key}.safetensors"
     if isinstance(data, BasisStore):
@@ -232,7 +251,7 @@ def run_jobs(
     """Runs all jobs that have no result yet and returns the results of all.
 
     Args:
-        jobs: what to do.
+        jobs: the jobs to run.
         results: file of JSON lines. Each result is appended and synced at once, so that a kill loses only unfinished
             jobs, which resume from their last checkpoint.
         out: folder to save the model of a single job to; a job with a result but without this model runs again.
@@ -246,8 +265,10 @@ def run_jobs(
         ValueError: if ``out`` is given for several jobs.
         OverflowError: if jobs diverged, after all others have finished.
     """
-    if out is not None and len(jobs) > 1:
-        raise ValueError("a folder holds one model; save it for one split only")
+    if out is not None:
+        if len(jobs) > 1:
+            raise ValueError("out holds one model; pass a single job")
+        check_model_folder(out)
     wanted = {job.key: job for job in jobs}
     done = {result["key"]: result for result in read_lines(results) if result.get("key") in wanted}
     if group is not None:
@@ -268,9 +289,11 @@ def run_jobs(
         if (group is None or group.rank == 0) and result["key"] not in done:
             append_line(results, json.dumps(result))
         done[result["key"]] = result
+        if group is None or group.rank == 0:
+            remove_checkpoints(checkpoints / f"{result['key']}.safetensors")
         if on_result is not None:
             on_result(result)
-    if checkpoints.is_dir() and not any(checkpoints.iterdir()):
+    with suppress(OSError):  # not empty, or removed by another process
         checkpoints.rmdir()
     if failed:
         job, error = failed[0]
@@ -286,9 +309,23 @@ def _saved(out: Path | None, key: str) -> bool:
     if out is None:
         return True
     try:
-        return bool(json.loads((out / "model.json").read_text())["provenance"]["key"] == key)
+        document = json.loads((out / "model.json").read_text())
+        return bool(document["provenance"]["key"] == key) and (out / document["weights"]).exists()
     except (OSError, ValueError, KeyError, TypeError):
         return False
+
+
+def check_model_folder(out: Path) -> None:
+    """Refuses a place where no model can be saved, before anything is trained.
+
+    Raises:
+        ValueError: for a file, or a folder with other contents.
+    """
+    if out.exists() and not (out / "model.json").exists():
+        if not out.is_dir():
+            raise ValueError(f"{out} is a file; choose a folder for the model")
+        if any(out.iterdir()):
+            raise ValueError(f"{out} is not empty and holds no model; choose another folder")
 
 
 def _run_in_turn(jobs: list[Job], failed: list[tuple[Job, OverflowError]], **options: Any) -> Iterator[Result]:

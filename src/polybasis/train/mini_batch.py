@@ -1,4 +1,4 @@
-"""Training on a store: rows of a precomputed basis in batches, perhaps by several processes."""
+"""Training on a store: rows of a precomputed basis in batches, optionally by several processes."""
 
 from __future__ import annotations
 
@@ -57,11 +57,18 @@ class Batches:
 class MiniBatches:
     """Rows of a store, a batch at a time."""
 
-    def __init__(self, store: BasisStore, split: Split, config: Config, group: ProcessGroup | None = None) -> None:
+    def __init__(
+        self,
+        store: BasisStore,
+        split: Split,
+        config: Config,
+        group: ProcessGroup | None = None,
+        device: torch.device | None = None,
+    ) -> None:
         self.data, self.split, self._group = store, split, group
         self.writes = group is None or group.rank == 0
         self._batch_size = config.optimizer.batch_size or BATCH_SIZE
-        self._device, self._batches = _local_device(), Batches(store)
+        self._device, self._batches = device or _local_device(), Batches(store)
         self._gamma, self._sqrt_beta = store.gamma.to(self._device), store.sqrt_beta.to(self._device)
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import CancelledError, ProcessPoolExecutor, as_completed
 from pathlib import Path
 
 import torch
@@ -37,15 +37,24 @@ def run_in_processes(
         processes, mp_context=context, initializer=torch.set_num_threads, initargs=(threads,)
     ) as pool:
         futures = {pool.submit(_run_with, job, checkpoints): job for job in jobs}
+        broken: Exception | None = None
         try:
             for future in as_completed(futures):
                 try:
                     yield future.result()
                 except OverflowError as error:
                     failed.append((futures[future], error))
+                except CancelledError:
+                    pass
+                except Exception as error:  # jobs that run already finish, and their results are kept
+                    broken = broken or error
+                    for pending in futures:
+                        pending.cancel()
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
+        if broken is not None:
+            raise broken
 
 
 def _run_with(job: Job, checkpoints: Path, out: Path | None = None) -> Result:

@@ -15,8 +15,8 @@ Result = dict[str, Any]
 
 
 def read_results(path: Path) -> list[Result]:
-    """The results in a file; an empty list if there is no such file."""
-    return [result for result in read_lines(path) if "key" in result]
+    """The results in a file, one for each job; an empty list if there is no such file."""
+    return list({result["key"]: result for result in read_lines(path) if "key" in result}.values())
 
 
 def summary(scores: list[float]) -> dict[str, float]:
@@ -37,7 +37,7 @@ def summary(scores: list[float]) -> dict[str, float]:
 def summarize(results: list[Result]) -> list[dict[str, Any]]:
     """One row for each model, data set, protocol and configuration; scores in percent.
 
-    ``mean``, ``std`` and ``ci95`` are those of the test scores, or of the validation scores if there are no test nodes.
+    ``mean``, ``std`` and ``ci95`` are those of the test scores; None if there are no test nodes.
     """
     groups: dict[tuple[str, ...], list[Result]] = {}
     for result in results:
@@ -46,8 +46,7 @@ def summarize(results: list[Result]) -> list[dict[str, Any]]:
         groups.setdefault(key, []).append(result)
     rows = []
     for (model, dataset, preset, *_), group in groups.items():
-        tested = all(result["test_score"] is not None for result in group)
-        scores = [100 * result["test_score" if tested else "val_score"] for result in group]
+        scores = [100 * result["test_score"] for result in group if result["test_score"] is not None]
         rows.append(
             {
                 "model": model,
@@ -56,7 +55,7 @@ def summarize(results: list[Result]) -> list[dict[str, Any]]:
                 "metric": group[0]["metric"],
                 "splits": len(group),
                 "val": statistics.mean(100 * result["val_score"] for result in group),
-                **summary(scores),
+                **(summary(scores) if scores else dict.fromkeys(("mean", "std", "ci95"))),
                 "epochs": statistics.mean(result["epochs"] for result in group),
                 "seconds": statistics.mean(result["seconds"] for result in group),
             }

@@ -1,7 +1,7 @@
 """A trained model: predictions for any source of the same features, and one versioned format on disk.
 
 A saved model is a folder with ``model.json`` (configuration, classes, scores, provenance) and the weights it names, in
-safetensors. What the model was trained on makes no difference to predictions.
+safetensors. Models on a precomputed basis predict on graphs and on stores; other models predict on graphs only.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class TrainedModel:
         val_score: its score on the validation nodes.
         epochs: number of epochs it was trained for.
         structure_only: whether it was trained without features, on structure only.
-        nodes: names of the only nodes it can serve, if it has weights or labels for each node.
+        nodes: names of the only nodes it can predict for, if it is transductive.
         provenance: data set, protocol, split, seed, versions and job key.
     """
 
@@ -70,8 +70,7 @@ class TrainedModel:
             provenance: where it comes from.
         """
         data = fitted.task.data
-        # link and linkx have weights for each node, label reuse has classes: they serve the same nodes only.
-        transductive = data.structure_only or config.label_reuse is not None or config.model.name in ("link", "linkx")
+        transductive = data.structure_only or fitted.model.transductive
         versions = {name: version(name) for name in ("polybasis", "torch")}
         return cls(
             config=config,
@@ -87,21 +86,26 @@ class TrainedModel:
         )
 
     @torch.no_grad()
-    def logits(self, data: Data) -> torch.Tensor:
-        """Class scores of all nodes of a data set, or of all rows of a store, (N, classes).
+    def logits(self, data: Data, nodes: torch.Tensor | None = None) -> torch.Tensor:
+        """Class scores of nodes of a data set, or of rows of a store, (N, classes).
+
+        Args:
+            data: the data.
+            nodes: which nodes or rows; all by default.
 
         Raises:
-            ValueError: if the model cannot serve this data; says why.
+            ValueError: if the model cannot be applied to the data; says why.
         """
         self.check(data)
         self.model.eval()
         if isinstance(data, NodeDataset):
             scores: torch.Tensor = self.model(transform_features(data.x, self.config.feature_transform), data.graph)
-            return scores
+            return scores if nodes is None else scores[nodes]
         from polybasis.train.mini_batch import MiniBatches
 
-        rows = torch.arange(len(data))
-        return MiniBatches(data, Split(rows, rows, rows), self.config).evaluate(self.model, rows).logits
+        rows = torch.arange(len(data)) if nodes is None else nodes
+        task = MiniBatches(data, Split(rows, rows, rows), self.config, device=torch.device("cpu"))
+        return task.evaluate(self.model, rows).logits
 
     def predict_proba(self, data: Data) -> NDArray[np.float32]:
         """Probabilities of all nodes of a data set, or of all rows of a store, (N, classes)."""
@@ -109,7 +113,7 @@ class TrainedModel:
         return probabilities
 
     def check(self, data: Data) -> None:
-        """Refuses data that the model cannot serve.
+        """Refuses data that the model cannot be applied to.
 
         Raises:
             ValueError: says why.
@@ -118,7 +122,7 @@ class TrainedModel:
             if not self.config.model.precomputed:
                 raise ValueError(
                     f"{self.config.model.name} was trained on a graph, not on a precomputed basis; "
-                    "predict on the graph instead of a store"
+                    "use the graph instead of a store"
                 )
             if data.feature_transform != self.config.feature_transform:
                 ours, theirs = self.config.feature_transform, data.feature_transform
@@ -130,7 +134,9 @@ class TrainedModel:
             trained = "on structure only: pass no features" if self.structure_only else "with features: pass features"
             raise ValueError(f"the model was trained {trained}")
         if self.nodes is not None and [str(name) for name in data.node_names()] != list(self.nodes):
-            raise ValueError("the model serves only the nodes it was trained on, in their order (transductive)")
+            raise ValueError(
+                "the model is transductive: it can predict only for the nodes it was trained on, in the same order"
+            )
         if data.num_features != self.num_features:
             raise ValueError(
                 f"the data has {data.num_features} features; the model was trained with {self.num_features}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -116,6 +118,7 @@ def tune(
     base = search.start
     if base.stopping.early_stopping == "none":
         raise ValueError('tuning needs early stopping; use early_stopping = "score" or "loss"')
+    splits = [data.split(search.protocol, number) for number in range(search.splits)]
     search.study.parent.mkdir(parents=True, exist_ok=True)
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     # Optuna's storage for several processes without a database server.
@@ -144,9 +147,8 @@ def tune(
                     raise optuna.TrialPruned
 
             try:
-                split = data.split(search.protocol, number)
-                scores.append(fit(config, data, split, number, on_epoch=on_epoch).val_score)
-            except (OverflowError, ValueError) as error:  # diverged
+                scores.append(fit(config, data, splits[number], number, on_epoch=on_epoch).val_score)
+            except OverflowError as error:
                 raise optuna.TrialPruned(str(error)) from error
         trial.set_user_attr("config", config.to_dict())
         return float(np.mean(scores))
@@ -163,14 +165,9 @@ def tune(
 
 
 def _study_name(data: NodeDataset, search: Search) -> str:
-    config = search.start
-    parts = [f"{config.model.name} on {data.name}", f"{search.splits} {search.protocol} splits"]
-    parts.append(f"{config.stopping.epochs} epochs, early stopping on {config.stopping.early_stopping}")
-    options = {name: getattr(config, name) for name in ("feature_transform", "label_reuse")}
-    parts += [f"{name} {value}" for name, value in options.items() if value is not None]
-    if config.ensemble_size > 1:
-        parts.append(f"ensemble of {config.ensemble_size}")
-    return ", ".join(parts)
+    """Trials of searches that differ in anything but their length are not mixed."""
+    common = json.dumps([search.start.to_dict(), data.fingerprint, search.protocol, search.splits], sort_keys=True)
+    return f"{search.start.model.name} on {data.name}, {hashlib.sha256(common.encode()).hexdigest()[:16]}"
 
 
 def _as_parameters(config: Config) -> dict[str, Any]:

@@ -26,6 +26,7 @@ class Ensemble(Model):
         first = parts[0]
         super().__init__(first.in_channels, first.hidden_channels, first.out_channels, first.num_nodes)
         self.models = torch.nn.ModuleList(parts)
+        self.transductive = first.transductive
 
     def forward(self, x: Inputs, graph: Graph) -> Tensor:
         inputs = self.precompute(x, graph)

@@ -15,8 +15,9 @@ class LabelReuse(Model):
     r"""A model with one more feature for each class: 1 for a training node of that class, 0 for all other nodes.
 
     In evaluation the classes of all training nodes are features, so that scores on training nodes are meaningless. In
-    each training step a random subset is, and the other training nodes are learned from (masked label prediction, Shi
-    et al., 2021). The classes are part of the model's state, which serves only the graph it was trained on.
+    each training step a random subset of these classes are features, and the loss is computed on the other training
+    nodes (masked label prediction, Shi et al., 2021). The classes are part of the model's state; the model can be
+    applied only to the graph it was trained on.
 
     Args:
         model: a model that takes the features followed by one for each class.
@@ -25,6 +26,7 @@ class LabelReuse(Model):
     """
 
     known: Tensor
+    transductive = True
 
     def __init__(self, model: Model, probability: float, num_nodes: int) -> None:
         features = model.in_channels - model.out_channels
@@ -58,7 +60,7 @@ class LabelReuse(Model):
             return x
         if len(x) != len(self.known):
             raise ValueError(
-                f"x has {len(x)} nodes; a model with label reuse serves only the graph it was trained on, which has "
+                f"x has {len(x)} nodes; label reuse predicts only for the graph it was trained on, which has "
                 f"{len(self.known)}"
             )
         return Precomputed((hstack(x, one_hot(self.known + 1, self.out_channels + 1)[:, 1:].float()),))

@@ -24,6 +24,8 @@ class LINK(Model):
         num_nodes: number of nodes.
     """
 
+    transductive = True
+
     def __init__(self, in_channels: int, hidden_channels: int, out_channels: int, num_nodes: int | None = None) -> None:
         super().__init__(in_channels, hidden_channels, out_channels, num_nodes)
         self.lin = FeatureLinear(_required(num_nodes, "link"), out_channels)
@@ -46,6 +48,8 @@ class LINKX(Model):
         dropout: dropout rate in the joint MLP.
         num_nodes: number of nodes.
     """
+
+    transductive = True
 
     def __init__(
         self,

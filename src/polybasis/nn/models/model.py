@@ -43,6 +43,8 @@ class Model(torch.nn.Module, ABC):
         self.in_channels, self.hidden_channels, self.out_channels = in_channels, hidden_channels, out_channels
         self.num_nodes = num_nodes
 
+    transductive: bool = False  # whether the model can predict only for the nodes it was trained on
+
     @property
     def deterministic(self) -> bool:
         """Whether the logits are known to be the same in training and in evaluation mode."""

@@ -1,0 +1,47 @@
+"""Links lead somewhere, the README stays short, and retired words do not come back."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from .documents import EXAMPLES, LINK, LINKED, ROOT, anchors, prose
+
+RETIRED = re.compile(
+    r"\bmembers\b|told class|LabelledModel|stop_on|prepared\(|Team\b|let_go|mend the", re.IGNORECASE
+)  # renamed to ensemble, label reuse, LabelReuse, early_stopping, precompute, ProcessGroup, drop_pages
+TEXT = {".md", ".py", ".pyi", ".toml"}
+
+
+@pytest.mark.parametrize("document", LINKED, ids=lambda path: str(path.relative_to(ROOT)))
+def test_relative_links_exist(document: Path) -> None:
+    for target in LINK.findall(prose(document)):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        place = (document.parent / path).resolve() if path else document
+        assert place.exists(), f"{document.name}: {target}"
+        assert place.is_relative_to(ROOT), f"{document.name}: {target} leaves the repository"
+        assert not anchor or anchor in anchors(place), f"{document.name}: {target} has no such heading"
+
+
+def test_every_page_is_linked_from_the_readme() -> None:
+    linked = {(ROOT / target.partition("#")[0]).resolve() for target in LINK.findall(prose(ROOT / "README.md"))}
+    assert {*EXAMPLES} - {ROOT / "README.md"} <= linked
+
+
+def test_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text().splitlines()) < 130
+
+
+def test_retired_words_are_gone() -> None:
+    files = [path for folder in ("src", "docs") for path in (ROOT / folder).rglob("*") if path.suffix in TEXT]
+    found = [
+        f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
+        for path in [*files, ROOT / "README.md"]
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if RETIRED.search(line)
+    ]
+    assert not found, "\n".join(found)

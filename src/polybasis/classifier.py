@@ -19,7 +19,7 @@ from polybasis.nn.models.model import Model
 from polybasis.nn.models.names import SHORT_NAMES
 from polybasis.store.basis_store import BasisStore
 from polybasis.train.config import Config
-from polybasis.train.fitting import OnEpoch, fit
+from polybasis.train.fitting import OnEpoch, fit, remove_checkpoints
 from polybasis.train.trained_model import TrainedModel
 
 
@@ -89,6 +89,7 @@ class NodeClassifier:
         checkpoint = None if checkpoints is None else checkpoints / f"{self._key(data, split)}.safetensors"
         fitted = fit(self.config, data, split, self.seed, on_epoch=on_epoch, checkpoint=checkpoint)
         self._trained, self._data = TrainedModel.of(self.config, fitted, {"seed": self.seed}), data
+        remove_checkpoints(checkpoint)
         return self
 
     def _key(self, data: NodeDataset, split: Split) -> str:

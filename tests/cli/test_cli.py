@@ -113,7 +113,7 @@ def test_label_reuse_serves_only_the_nodes_it_was_trained_on(tmp_path: Path) -> 
     (tmp_path / "other.csv").write_text("\n".join([header, *reversed(rows)]) + "\n")
     wrong = polybasis("predict", tmp_path / "model", *graph, tmp_path / "other.csv")
     assert wrong.returncode != 0
-    assert "serves only the nodes it was trained on, in their order" in wrong.stderr
+    assert "it can predict only for the nodes it was trained on, in the same order" in wrong.stderr
 
 
 @pytest.mark.parametrize(

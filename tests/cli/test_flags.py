@@ -70,7 +70,11 @@ TRAIN: dict[str, tuple[Any, set[str], Callable[[Spy, Any], bool]]] = {
     "--results": ("other.jsonl", EVERYWHERE, lambda *_: Path("other.jsonl").exists()),
     "--jobs": (2, EVERYWHERE, lambda spy, _: spy.options["processes"] == 2),
     "--threads": (1, EVERYWHERE, lambda spy, _: spy.threads == 1),
-    "--data-root": ("data", {"data set"}, lambda spy, _: spy.jobs[0].source.open.args == ("csbm", "data")),
+    "--data-root": (
+        "data",
+        {"data set"},
+        lambda spy, _: spy.jobs[0].source.open.args == ("csbm", str(Path("data").absolute())),
+    ),
     "--json": (None, EVERYWHERE, lambda _, out: "summary" in out),
     "--edges": ("e.csv", {"tables"}, lambda spy, _: spy.jobs[0].source.kind == "tables"),
     "--features": ("f.csv", {"tables"}, lambda spy, _: spy.jobs[0].source.open().num_features == 6),

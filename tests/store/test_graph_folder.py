@@ -109,13 +109,14 @@ def test_other_contents_have_another_identity(edges: np.ndarray, tmp_path: Path)
 def test_weights_are_refused(tmp_path: Path) -> None:
     """Folders hold the pattern only. Equal weights cancel in P and are dropped."""
     (tmp_path / "e.csv").write_text("s,t,w\na,b,1\nb,c,2\n")
+    (tmp_path / "f.csv").write_text("node,f\na,1\nb,2\nc,3\n")
     with pytest.raises(ValueError, match="e has edge weights; graph folders hold unweighted graphs: drop the weights"):
-        write_graph_folder(tmp_path / "graph", read_tables(tmp_path / "e.csv"))
+        write_graph_folder(tmp_path / "graph", read_tables(tmp_path / "e.csv", tmp_path / "f.csv"))
     assert not (tmp_path / "graph").exists()
     for text in ("s,t,w\na,b,3\nb,c,3\n", "s,t,w\na,a,3\n"):
         (tmp_path / "e.csv").write_text(text)
-        data = read_tables(tmp_path / "e.csv")
-        loaded = write_graph_folder(tmp_path / f"equal{len(data.y)}", data).load()
+        data = read_tables(tmp_path / "e.csv", tmp_path / "f.csv")
+        loaded = write_graph_folder(tmp_path / f"equal{data.graph.num_edges}", data).load()
         signal = torch.randn(len(data.y), 1)
         torch.testing.assert_close(loaded.graph @ signal, data.graph @ signal)
 
@@ -153,11 +154,13 @@ def test_named_and_numbered_nodes_give_the_same_arrays(tmp_path: Path) -> None:
 @pytest.mark.parametrize("nodes", [None, 3])
 def test_build_refuses_weights_in_one_line(nodes: int | None, tmp_path: Path) -> None:
     (tmp_path / "e.csv").write_text("s,t,w\n0,1,1\n1,2,5\n")
-    done = build("--edges", tmp_path / "e.csv", "--out", tmp_path / "graph", *(["--nodes", nodes] if nodes else []))
+    (tmp_path / "f.csv").write_text("node,f\n0,1\n1,2\n2,3\n")
+    given = ["--nodes", nodes] if nodes else ["--features", tmp_path / "f.csv"]
+    done = build("--edges", tmp_path / "e.csv", "--out", tmp_path / "graph", *given)
     assert done.returncode == 1
     assert len(done.stderr.splitlines()) == 1
     assert "weights" in done.stderr
-    assert [path.name for path in tmp_path.iterdir()] == ["e.csv"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["e.csv", "f.csv"]
 
 
 def test_build_names_the_bad_line(tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ def test_a_prediction_outside_the_classes_of_the_data_is_wrong(tmp_path: Path) -
 
 def test_data_that_cannot_be_scored_is_refused(tmp_path: Path) -> None:
     model, *_ = train_on(in_folder(tmp_path / "graph", DATA), tmp_path / "model")
-    with pytest.raises(ValueError, match="csbm has the class 'z', which the model does not know"):
+    with pytest.raises(ValueError, match="csbm has the class 'z', which is not one of the model's classes"):
         evaluate(model, in_folder(tmp_path / "z", replace(DATA, classes=("a", "z"))))
     with pytest.raises(ValueError, match="csbm has no labelled nodes to score"):
         evaluate(model, in_folder(tmp_path / "none", replace(DATA, y=torch.full((300,), -1))))

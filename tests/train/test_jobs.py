@@ -152,7 +152,11 @@ def test_other_contents_of_a_folder_are_other_data(tmp_path: Path) -> None:
         precompute(same, tmp_path / "store-binarized", 2, feature_transform="binarize")
         precompute(same, tmp_path / "store-3", 3)
         folders += sorted(tmp_path.glob("store-*"))
-    keys = [Job(quick(), Source.folder(folder), "stratified", 0, 0).key for folder in folders]
+    sources = [Source.folder(folder) for folder in folders]
+    keys = [
+        Job(quick(precomputed=True, K=2) if source.kind == "store" else quick(), source, "stratified", 0, 0).key
+        for source in sources
+    ]
     assert keys[0] == keys[1]
     assert len(set(keys)) == len(keys) - 1
 
@@ -272,7 +276,7 @@ def test_finished_jobs_are_not_repeated_unless_their_model_is_missing(
 
 
 def test_one_folder_holds_one_model(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="a folder holds one model; save it for one split only"):
+    with pytest.raises(ValueError, match="out holds one model; pass a single job"):
         run_jobs(named_jobs(2), tmp_path / "results.jsonl", out=tmp_path / "model")
 
 
@@ -401,4 +405,4 @@ def test_a_summary_has_a_row_for_each_configuration() -> None:
     ]
     first, second = summarize(results)
     assert (first["splits"], first["mean"], first["val"]) == (2, pytest.approx(30), 50)
-    assert (second["splits"], second["mean"]) == (1, 50)  # no test nodes: validation scores
+    assert (second["splits"], second["mean"], second["val"]) == (1, None, 50)  # no test nodes

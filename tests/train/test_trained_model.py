@@ -208,7 +208,7 @@ def test_other_features_are_refused() -> None:
 )
 def test_transductive_models_serve_only_their_own_nodes(config: Config) -> None:
     model = trained(config)
-    message = r"the model serves only the nodes it was trained on, in their order \(transductive\)"
+    message = r"it can predict only for the nodes it was trained on, in the same order"
     refused(model, pb.data.csbm(nodes=90, features=12), message)
     names = np.array([str(i) for i in range(200)])
     assert np.array_equal(model.predict_proba(replace(DATA, nodes=names)), model.predict_proba(DATA))
@@ -226,15 +226,13 @@ def test_models_on_structure_only_and_on_features_are_not_mixed_up() -> None:
     refused(on_structure, DATA, "the model was trained on structure only: pass no features")
     refused(on_features, structure, "the model was trained with features: pass features")
     shifted = replace(structure, nodes=np.array([str(i + 1) for i in range(200)]))
-    refused(on_structure, shifted, "serves only the nodes it was trained on")
+    refused(on_structure, shifted, "it can predict only for the nodes it was trained on")
 
 
 @needs_kernels
 def test_stores_that_do_not_fit_are_refused(places: Path, tmp_path: Path) -> None:
     store, normalized = open_store(places / "store"), open_store(places / "normalized")
-    refused(
-        trained(quick()), store, "optbasisgnn was trained on a graph, not on a precomputed basis; predict on the graph"
-    )
+    refused(trained(quick()), store, "optbasisgnn was trained on a graph, not on a precomputed basis; use the graph")
     precomputed = quick(precomputed=True, K=K)
     refused(trained(precomputed), normalized, "trained with feature transform None; the store has row-normalize")
     binarized = trained(precomputed.replace(feature_transform="binarize"))

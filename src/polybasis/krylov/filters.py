@@ -245,6 +245,10 @@ def _create(graph: Graph, dtype: torch.dtype, device: torch.device) -> _Cached:
         return of_graph[dtype, device]
 
 
+class NonFiniteError(ValueError):
+    """A signal or coefficient is infinite or NaN."""
+
+
 # ---- checks --------------------------------------------------------------------------------------------------------
 
 
@@ -279,7 +283,7 @@ def _finite_peak(kernels: Kernels, x: Tensor) -> Tensor:
     peak = kernels.peak(x)
     if torch.isinf(peak).any():
         node, channel = (~torch.isfinite(x)).nonzero()[0].tolist()
-        raise ValueError(f"x[{node}, {channel}] is {float(x[node, channel])}; signals must be finite")
+        raise NonFiniteError(f"x[{node}, {channel}] is {float(x[node, channel])}; signals must be finite")
     return peak
 
 
@@ -287,7 +291,7 @@ def _check_finite(name: str, values: Tensor) -> None:
     finite = torch.isfinite(values.detach())
     if not finite.all():
         place = (~finite).nonzero()[0].tolist()
-        raise ValueError(f"{name}{place} is {float(values[tuple(place)])}; expected finite numbers")
+        raise NonFiniteError(f"{name}{place} is {float(values[tuple(place)])}; expected finite numbers")
 
 
 def _check_shape(name: str, values: Tensor, shape: tuple[int, ...]) -> None:

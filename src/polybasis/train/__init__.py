@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from polybasis.train.backtracking_adam import BacktrackingAdam as BacktrackingAdam
     from polybasis.train.config import Config as Config
     from polybasis.train.config import load_preset as load_preset
+    from polybasis.train.evaluation import evaluate as evaluate
     from polybasis.train.fitting import Fit as Fit
     from polybasis.train.fitting import fit as fit
     from polybasis.train.job import Job as Job
@@ -21,6 +22,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
     {
         "backtracking_adam": ["BacktrackingAdam"],
         "config": ["Config", "load_preset"],
+        "evaluation": ["evaluate"],
         "fitting": ["Fit", "fit"],
         "job": ["Job", "Source", "run_job", "run_jobs"],
         "trained_model": ["TrainedModel"],

@@ -304,14 +304,14 @@ class Config:
         return "\n".join(lines) + "\n"
 
     @classmethod
-    def from_toml(cls, path: Path) -> Config:
+    def from_toml(cls, path: str | Path) -> Config:
         """Reads a TOML file.
 
         Raises:
             ValueError: names the file, for a document that is not valid.
         """
         try:
-            document = tomllib.loads(path.read_text())
+            document = tomllib.loads(Path(path).read_text())
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise ValueError(f"{path}: {error}") from error
         return cls.from_dict(document, str(path))

@@ -16,6 +16,7 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from polybasis.data.dataset import LabelledNodes, NodeDataset, Split
 from polybasis.features import transform_features
+from polybasis.krylov.filters import NonFiniteError
 from polybasis.nn.models.label_reuse import LabelReuse
 from polybasis.nn.models.model import Inputs, Model
 from polybasis.nn.models.precomputed import PrecomputedGNN
@@ -268,12 +269,15 @@ def _fit_single(config: Config, task: Task, seed: int, on_epoch: OnEpoch | None,
 
     while epoch + 1 < epochs and epoch - best_epoch < patience:
         epoch += 1
-        train_loss = task.epoch(model, optimizer)
-        if not all(bool(torch.isfinite(parameter).all()) for parameter in model.parameters()):
+        try:
+            train_loss = task.epoch(model, optimizer)
+            if not all(bool(torch.isfinite(parameter).all()) for parameter in model.parameters()):
+                break
+            if average is not None:
+                average.update_parameters(model)
+            logits, everything = task.evaluate(validated, val)
+        except (NonFiniteError, OverflowError):  # diverged: filters refuse signals that are not finite
             break
-        if average is not None:
-            average.update_parameters(model)
-        logits, everything = task.evaluate(validated, val)
         val_score, val_loss = task.data.score(logits, val), float(cross_entropy(logits, task.data.y[val]))
         rank = {"score": val_score, "loss": -val_loss, "none": epoch}[criterion]
         if isfinite(val_loss) and rank >= best_rank:  # ties go to the later epoch

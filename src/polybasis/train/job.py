@@ -196,6 +196,10 @@ def run_job(
 
     Returns:
         The result, as plain values.
+
+    Raises:
+        ValueError: if the data has changed since the job was planned, or has no nodes to train on.
+        OverflowError: if training diverges.
     """
     data, config = job.source.open(), job.config
     if data.fingerprint != job.source.identity:

@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: demo test check bench sanitize clean
+.PHONY: demo test quick check bench sanitize clean
 
 demo: $(READY)
 	$(BIN)/polybasis demo --out demo
@@ -11,6 +11,10 @@ demo: $(READY)
 # Two workers of one thread each: more threads than cores would only wait for one another.
 test: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+
+# Without the tests that take more than a few seconds.
+quick: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not slow"
 
 check: $(READY)
 	$(BIN)/ruff format --check .

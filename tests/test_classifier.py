@@ -12,7 +12,7 @@ import polybasis as pb
 from polybasis import native
 from polybasis.features import FeatureTransform
 from polybasis.store import write_graph_folder
-from polybasis.store.precompute import precompute
+from polybasis.store.precomputation import precompute
 from polybasis.train import Config, Job, Source, run_job
 from polybasis.train.fitting import Progress
 from polybasis.train.job import adapt_config

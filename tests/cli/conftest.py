@@ -12,7 +12,7 @@ import pytest
 import polybasis as pb
 from polybasis.cli import main
 from polybasis.store.graph_folder import write_graph_folder
-from polybasis.store.precompute import precompute
+from polybasis.store.precomputation import precompute
 
 
 @dataclass

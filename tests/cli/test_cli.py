@@ -176,6 +176,7 @@ def test_names_are_complete_in_narrow_terminals(tmp_path: Path) -> None:
     assert "…" not in result.stdout
 
 
+@pytest.mark.slow
 def test_a_tuned_configuration_trains(tmp_path: Path) -> None:
     options = ["--model", "gpr-gnn", "--trials", "2", "--splits", "1", "--epochs", "3", "--json"]
     tuned = polybasis("tune", "csbm", *options, cwd=tmp_path)

@@ -34,6 +34,7 @@ def write_images(folder: Path) -> None:
         Image.fromarray(pixels.clip(0, 255).astype(np.uint8)).save(folder / f"img{number}.jpg")
 
 
+@pytest.mark.slow
 def test_filter_learning(tmp_path: Path) -> None:
     """Every basis on fifteen images in four ways; no optimiser is below the closed form (least squares)."""
     write_images(tmp_path / "data" / "images")
@@ -48,6 +49,7 @@ def test_filter_learning(tmp_path: Path) -> None:
     assert "| closed form |" in page
 
 
+@pytest.mark.slow
 def test_favard_convergence(raw_data: Callable[[str], Path], tmp_path: Path) -> None:
     root = raw_data("chameleon")
     write_images(root / "images")
@@ -72,6 +74,7 @@ def test_missing_images_are_named(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["representation", "filtered-images", "responses", "weight-functions"])
 def test_figures(name: str, raw_data: Callable[[str], Path], tmp_path: Path) -> None:
     root = raw_data("chameleon")
@@ -81,6 +84,7 @@ def test_figures(name: str, raw_data: Callable[[str], Path], tmp_path: Path) -> 
     assert all(Path(path).stat().st_size > 5000 for path in done.stdout.split())
 
 
+@pytest.mark.slow
 def test_a_data_set_from_files_to_predictions(raw_data: Callable[[str], Path], tmp_path: Path) -> None:
     """train -> precompute -> train on the store -> predict on the store and on the data set."""
     root, store = raw_data("chameleon"), tmp_path / "store"

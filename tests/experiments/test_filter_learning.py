@@ -106,6 +106,7 @@ def test_only_the_optimal_basis_has_condition_number_one() -> None:
         assert (condition_numbers(Learner(basis, problem)) > 100).all()
 
 
+@pytest.mark.slow
 def test_backtracking_bounds_the_rise_of_the_loss() -> None:
     """A bounded recurrence with backtracking rises by less than 1 % and ends below the plain Favard basis."""
     problem = build_problem(synthetic_images(2))
@@ -117,6 +118,7 @@ def test_backtracking_bounds_the_rise_of_the_loss() -> None:
     assert float(ours.curves[-1].mean()) < float(plain.curves[-1].mean())
 
 
+@pytest.mark.slow
 def test_shorter_runs_do_not_replace_longer_ones(tmp_path: Path) -> None:
     problem = build_problem(synthetic_images(1))[[0]]
     filter_results.run_convergence(problem, tmp_path, 220, lambda _: None)

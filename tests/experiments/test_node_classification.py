@@ -41,6 +41,7 @@ def test_every_preset_names_its_model_and_its_origin() -> None:
         assert (config.model.name, config.preset) == (model, preset)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("processes", [1, 2])
 def test_each_job_has_one_thread(processes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node_classification, "config_for", lambda *_: Config.of("mlp", epochs=2))
@@ -73,6 +74,7 @@ def test_a_part_of_the_table_runs_once(tmp_path: Path, monkeypatch: pytest.Monke
         node_classification.plan_jobs(["mlp"], ["nowhere"], 1)
 
 
+@pytest.mark.slow
 def test_two_splits_of_chameleon_by_command(raw_data: Callable[[str], Path], tmp_path: Path) -> None:
     """The README's command on generated files of chameleon's format: it resumes, and repeats no finished job."""
     root, out = raw_data("chameleon"), tmp_path / "out"

@@ -11,7 +11,7 @@ from polybasis import native
 from polybasis.experiments import scale
 from polybasis.files import append_line
 from polybasis.store import make_synthetic
-from polybasis.store.precompute import precompute
+from polybasis.store.precomputation import precompute
 from polybasis.train.config import Config
 
 if native.kernels() is None:

@@ -26,7 +26,7 @@ from polybasis.report import figures
 from polybasis.report.model_figures import draw_model
 from polybasis.report.page import Page
 from polybasis.store import write_graph_folder
-from polybasis.store.precompute import precompute
+from polybasis.store.precomputation import precompute
 from polybasis.train.config import Config
 from polybasis.train.trained_model import TrainedModel
 
@@ -42,6 +42,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out / "report.html"
 
 
+@pytest.mark.slow
 def test_the_report_is_one_self_contained_file(report: Path) -> None:
     text = report.read_text()
     assert report.stat().st_size < 5e6
@@ -53,6 +54,8 @@ def test_the_report_is_one_self_contained_file(report: Path) -> None:
     assert (report.parent / "convergence.svg").exists()
 
 
+@pytest.mark.browser
+@pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 @pytest.mark.parametrize("width", [360, 1280])
 def test_the_report_in_a_browser(report: Path, width: int, tmp_path: Path) -> None:

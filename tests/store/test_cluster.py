@@ -19,11 +19,12 @@ from test_store import assert_same_store
 
 from polybasis import cluster, native
 from polybasis.store import GraphFolder, build_graph_folder
-from polybasis.store.precompute import precompute
+from polybasis.store.precomputation import precompute
 from polybasis.train.config import Config
 from polybasis.train.job import Job, Source, run_jobs
 
 ray = pytest.importorskip("ray", reason="Ray is not installed")
+pytestmark = [pytest.mark.ray, pytest.mark.slow]
 if native.kernels() is None:
     pytest.skip("polybasis was built without its native kernels", allow_module_level=True)
 

@@ -23,7 +23,7 @@ from polybasis.features import as_dense
 from polybasis.store import GraphFolder, build_graph_folder, graph_folder_of, open_store, write_graph_folder
 from polybasis.store.arrays import file_crc32
 from polybasis.store.papers100m import NpzArray, build_papers100m
-from polybasis.store.precompute import precompute
+from polybasis.store.precomputation import precompute
 
 NODES = 400
 

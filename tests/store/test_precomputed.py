@@ -23,7 +23,7 @@ from polybasis.features import as_dense, transform_features
 from polybasis.nn.linear import dropout
 from polybasis.nn.models.precomputed import FILTERS, PrecomputedGNN, filtered
 from polybasis.store import BasisStore, open_store, write_graph_folder
-from polybasis.store.precompute import precompute
+from polybasis.store.precomputation import precompute
 from polybasis.train.config import Config
 from polybasis.train.distributed import ProcessGroup, process_group
 from polybasis.train.fitting import Progress
@@ -82,6 +82,7 @@ def test_a_filter_on_the_store_is_the_filter_on_the_graph(model: str, store: Bas
     assert float((z - expected).norm() / expected.norm()) < 1e-5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "folder"), [("squirrel", "wikipedia/squirrel"), ("cornell5", "linkx/cornell5")])
 def test_filters_on_real_graphs(name: str, folder: str, data_root: Path, tmp_path: Path) -> None:
     """All filters of degree 10 on 64 features, largest error of a channel relative to its length."""
@@ -246,6 +247,7 @@ def test_interrupted_training_ends_with_the_same_weights(
     assert not list(tmp_path.glob(".b.*"))
 
 
+@pytest.mark.slow
 def test_two_processes_train_the_same_model(store: BasisStore, tmp_path: Path) -> None:
     """With dropout: its random numbers belong to a row's index in the batch, whichever process computes it."""
     (tmp_path / "config.toml").write_text(config("favardgnn", batch_size=500).to_toml())

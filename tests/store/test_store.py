@@ -30,7 +30,7 @@ from polybasis.store import (
     synthetic_edges,
     write_graph_folder,
 )
-from polybasis.store.precompute import precompute
+from polybasis.store.precomputation import precompute
 
 if native.kernels() is None:
     pytest.skip("polybasis was built without its native kernels", allow_module_level=True)
@@ -158,6 +158,7 @@ def test_the_plan_follows_the_memory(tmp_path: Path) -> None:
         plan_precompute(large, 10, memory=1 << 28, rows=10_000)
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_resumes_to_the_same_bytes(tmp_path: Path) -> None:
     """Killed with SIGKILL at several moments, then run again."""
     _, on_disk = folder(tmp_path)
@@ -165,7 +166,7 @@ def test_an_interrupted_run_resumes_to_the_same_bytes(tmp_path: Path) -> None:
     script = """
         import os, signal, sys
         from polybasis.store import GraphFolder
-        from polybasis.store.precompute import precompute
+        from polybasis.store.precomputation import precompute
         moment = int(sys.argv[3])
         def on_step(block, blocks, step, steps):
             if block * steps + step == moment:
@@ -445,6 +446,7 @@ def test_an_unwritable_folder_is_named(tmp_path: Path) -> None:
         tmp_path.chmod(0o700)
 
 
+@pytest.mark.slow
 def test_memory_stays_within_the_limit(tmp_path: Path) -> None:
     """Three limits, each in a fresh process that reports the most it had resident."""
     make_synthetic(tmp_path / "graph", 1_500_000, 4_000_000, 48, labelled=0.02)

@@ -21,7 +21,7 @@ from polybasis.data.dataset import NodeDataset
 from polybasis.features import as_dense
 from polybasis.krylov.streamed import plain_basis
 from polybasis.store import open_store, write_graph_folder
-from polybasis.store.precompute import precompute
+from polybasis.store.precomputation import precompute
 
 if native.kernels() is None:
     pytest.skip("polybasis was built without its native kernels", allow_module_level=True)
@@ -112,7 +112,7 @@ SLOW = """
     import sys, time
     from pathlib import Path
     from polybasis.store import GraphFolder
-    from polybasis.store.precompute import precompute
+    from polybasis.store.precomputation import precompute
     def on_step(block, blocks, step, steps):
         Path(sys.argv[3]).touch()
         time.sleep(float(sys.argv[4]))
@@ -137,6 +137,7 @@ def command(graph: Path, store: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(list(map(str, run)), capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_of_two_processes_one_works_and_the_other_is_told(tmp_path: Path) -> None:
     write_graph_folder(tmp_path / "graph", pb.data.csbm(nodes=100, features=4))
     with start_slow(tmp_path / "graph", tmp_path / "store", tmp_path / "mark", 3) as first:
@@ -151,6 +152,7 @@ def test_of_two_processes_one_works_and_the_other_is_told(tmp_path: Path) -> Non
     open_store(tmp_path / "store", verify=True)
 
 
+@pytest.mark.slow
 def test_a_killed_process_blocks_nobody(tmp_path: Path) -> None:
     """The system releases the lock of a process that it kills."""
     write_graph_folder(tmp_path / "graph", pb.data.csbm(nodes=100, features=4))

@@ -37,6 +37,7 @@ def describe(record: Record) -> str:
     return f"{', '.join(record['violations'])}: {identity}; rank {record['rank']} of {record['exact_rank']}, {errors}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", GRAPHS)
 def test_every_property_holds(kind: str) -> None:
     """The basis is orthonormal and finite; V p(T) e_0 ‖x‖ = p(P) x; rank and gradient are accurate if well-conditioned;

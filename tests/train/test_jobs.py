@@ -17,7 +17,7 @@ from polybasis import native
 from polybasis.features import as_dense
 from polybasis.files import append_line
 from polybasis.store import write_graph_folder
-from polybasis.store.precompute import precompute
+from polybasis.store.precomputation import precompute
 from polybasis.train import Config, Job, Source, TrainedModel, run_job, run_jobs
 from polybasis.train.fitting import OnEpoch, Progress
 from polybasis.train.job import adapt_config
@@ -317,6 +317,7 @@ def test_results_are_appended_and_not_run_again(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["results.jsonl"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["named", "tables", "store"])
 def test_two_processes_give_the_results_of_one(kind: str, sources: dict[str, Source], tmp_path: Path) -> None:
     jobs = [job_on(kind, sources, split=i, seed=i) for i in range(2)]

@@ -13,7 +13,7 @@ import polybasis as pb
 from polybasis import native
 from polybasis.nn.models.names import PRECOMPUTED
 from polybasis.store import BasisStore, write_graph_folder
-from polybasis.store.precompute import precompute
+from polybasis.store.precomputation import precompute
 from polybasis.train import Config, Fit, Job, Source, fit, run_job
 from polybasis.train.fitting import fit_task
 from polybasis.train.mini_batch import MiniBatches

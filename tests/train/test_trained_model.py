@@ -18,7 +18,7 @@ from polybasis.files import write_atomically
 from polybasis.nn.models.names import MODEL_CLASSES as MODELS
 from polybasis.nn.models.names import PRECOMPUTED
 from polybasis.store import BasisStore, open_store, write_graph_folder
-from polybasis.store.precompute import precompute
+from polybasis.store.precomputation import precompute
 from polybasis.train import Config, Job, Source, TrainedModel, fit, run_job
 from polybasis.train.job import adapt_config
 

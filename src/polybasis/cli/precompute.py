@@ -13,7 +13,7 @@ from polybasis.cli.options import AsJson, DataRoot, Ray, parse_size, refuse
 
 if TYPE_CHECKING:
     from polybasis.store.graph_folder import GraphFolder
-    from polybasis.store.precompute import Plan
+    from polybasis.store.precomputation import Plan
 
 
 def precompute(
@@ -37,8 +37,8 @@ def precompute(
     """
     from polybasis.cli.display import console, precompute_bar, print_json
     from polybasis.store.named import graph_folder_of
-    from polybasis.store.precompute import kept_rows, plan_precompute
-    from polybasis.store.precompute import precompute as make_store
+    from polybasis.store.precomputation import kept_rows, plan_precompute
+    from polybasis.store.precomputation import precompute as make_store
 
     if (Path(source) / "graph.json").exists():
         refuse("--data-root", data_root, f"the folder {source}")

@@ -15,7 +15,7 @@ from polybasis.files import write_atomically
 from polybasis.nn.models.names import PRECOMPUTED
 from polybasis.store.blocks import OnBlockStep
 from polybasis.store.named import graph_folder_of
-from polybasis.store.precompute import precompute
+from polybasis.store.precomputation import precompute
 from polybasis.train.config import Config, load_preset
 from polybasis.train.fitting import OnEpoch
 from polybasis.train.job import Job, OnResult, Source, run_jobs

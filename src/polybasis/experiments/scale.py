@@ -14,7 +14,7 @@ from polybasis.nn.models.names import PRECOMPUTED
 from polybasis.store.basis_store import open_store
 from polybasis.store.graph_folder import GraphFolder
 from polybasis.store.named import graph_folder_of
-from polybasis.store.precompute import precompute
+from polybasis.store.precomputation import precompute
 from polybasis.train.config import Config, load_preset
 from polybasis.train.job import Job, OnResult, Source, run_jobs
 from polybasis.train.results import Result, read_results, summarize

@@ -11,8 +11,9 @@ if TYPE_CHECKING:
     from polybasis.store.graph_folder import build_graph_folder as build_graph_folder
     from polybasis.store.graph_folder import write_graph_folder as write_graph_folder
     from polybasis.store.named import graph_folder_of as graph_folder_of
-    from polybasis.store.precompute import Plan as Plan
-    from polybasis.store.precompute import plan_precompute as plan_precompute
+    from polybasis.store.precomputation import Plan as Plan
+    from polybasis.store.precomputation import plan_precompute as plan_precompute
+    from polybasis.store.precomputation import precompute as precompute
     from polybasis.store.synthetic import make_synthetic as make_synthetic
     from polybasis.store.synthetic import synthetic_edges as synthetic_edges
 
@@ -22,7 +23,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "basis_store": ["BasisStore", "open_store"],
         "graph_folder": ["GraphFolder", "build_graph_folder", "write_graph_folder"],
         "named": ["graph_folder_of"],
-        "precompute": ["Plan", "plan_precompute"],
+        "precomputation": ["Plan", "plan_precompute", "precompute"],
         "synthetic": ["make_synthetic", "synthetic_edges"],
     },
 )

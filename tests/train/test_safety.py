@@ -42,6 +42,7 @@ def test_a_finished_run_survives_a_failure_before_its_result_is_written(
     size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The checkpoint stays until the result is in its file: the second attempt does not train."""
+    monkeypatch.setattr("polybasis.train.fitting.CHECKPOINT_SECONDS", 0.0)  # every run is a long one
     planned, results = [job(quick(ensemble_size=size))], tmp_path / "r.jsonl"
     with monkeypatch.context() as patch:
 

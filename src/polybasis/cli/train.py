@@ -87,20 +87,19 @@ def train(
         if not on_store:
             raise ValueError("several processes train on stores only; start polybasis without torchrun")
     configuration = _configuration(model, config, chosen, on_store, values)
-    name = protocol or chosen.protocol
-    planned = [Job(configuration, chosen, name, i, seed + i) for i in range(splits)]
     with ExitStack() as stack:
-        group = None
+        group, on_epoch, on_result = None, None, None
         if "TORCHELASTIC_RUN_ID" in os.environ:
             from polybasis.train.distributed import process_group
 
             group = stack.enter_context(process_group())
-        if group is not None and group.rank > 0:
-            run_jobs(planned, results, out=out, group=group)
-            return
-        on_result = print_result if splits > 1 else None
-        on_epoch = stack.enter_context(training_bar(f"{configuration.model.name} on {chosen.name}"))
+        if group is None or group.rank == 0:
+            on_epoch = stack.enter_context(training_bar(f"{configuration.model.name} on {chosen.name}"))
+            on_result = print_result if splits > 1 else None
+        planned = [Job(configuration, chosen, protocol or chosen.protocol, i, seed + i) for i in range(splits)]
         found = run_jobs(planned, results, out=out, processes=jobs, group=group, on_epoch=on_epoch, on_result=on_result)
+    if group is not None and group.rank > 0:
+        return
     more = {} if out is None else {"model": str(out)}
     print_results(found, as_json, **more)
     console.print(f"results in {results}" + ("" if out is None else f", model in {out}"), soft_wrap=True)

@@ -184,8 +184,8 @@ def fit(
         seed: seed of the initial weights and of dropout; model i of an ensemble uses seed + i * 1,000,000.
         on_epoch: called after every epoch; may raise to stop training.
         checkpoint: file for the state of the run, named after its job; if it exists, training resumes from it, on a
-            CPU with the same result as without an interruption. It stays when training is done, so that nothing is
-            lost before the result is safe; see :func:`remove_checkpoints`.
+            CPU with the same result as without an interruption. After a long run it stays, so that nothing is lost
+            before the result is safe; see :func:`remove_checkpoints`.
 
     Returns:
         The trained model and its validation score.
@@ -214,7 +214,7 @@ def fit_task(
             raise ValueError(f"{task.data.name} has no {name} nodes in this split")
     size = config.ensemble_size
     if size == 1:
-        return _fit_single(config, task, seed, on_epoch, checkpoint)
+        return _fit_single(config, task, seed, on_epoch, checkpoint, keep=False)
     from polybasis.nn.models.ensemble import Ensemble
 
     single = replace(config, ensemble_size=1)
@@ -223,7 +223,7 @@ def fit_task(
     try:
         for number, file in enumerate(files):
             shown = None if on_epoch is None else _within_ensemble(on_epoch, number, size)
-            fits.append(_fit_single(single, task, seed + number * SEED_STEP, shown, file))
+            fits.append(_fit_single(single, task, seed + number * SEED_STEP, shown, file, keep=True))
     except OverflowError:
         remove_checkpoints(checkpoint)
         raise
@@ -234,8 +234,10 @@ def fit_task(
     return Fit(model, task, val_score, epochs, seconds, everything)
 
 
-def _fit_single(config: Config, task: Task, seed: int, on_epoch: OnEpoch | None, checkpoint: Path | None) -> Fit:
-    """Trains one model and leaves a checkpoint of the finished run, in case that what follows is interrupted."""
+def _fit_single(
+    config: Config, task: Task, seed: int, on_epoch: OnEpoch | None, checkpoint: Path | None, keep: bool
+) -> Fit:
+    """Trains one model. A long run, and any run if ``keep`` is set, leaves a checkpoint of the finished model."""
     torch.manual_seed(seed)
     model = task.make_model(config)
     optimizer = config.make_optimizer(model)
@@ -294,7 +296,7 @@ def _fit_single(config: Config, task: Task, seed: int, on_epoch: OnEpoch | None,
         raise OverflowError(
             f"{config.model.name} on {task.data.name} diverged in epoch {best_epoch + 2}; lower the learning rate"
         )
-    if checkpoint is not None and task.writes:
+    if checkpoint is not None and task.writes and (keep or time.monotonic() - start > CHECKPOINT_SECONDS):
         write(checkpoint)
     model.load_state_dict(best)
     model.eval()

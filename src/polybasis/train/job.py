@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ from typing import Any, Literal
 
 import torch
 
-from polybasis.data.catalogue import CATALOGUE, data_root, load, unknown_dataset
+from polybasis.data.catalogue import CATALOGUE, load, unknown_dataset
 from polybasis.data.dataset import NodeDataset
 from polybasis.files import append_line, read_lines
 from polybasis.store.basis_store import BasisStore, open_store
@@ -61,9 +62,9 @@ class Source:
         """
         if name not in CATALOGUE:
             raise unknown_dataset(name)
-        return cls(
-            "data set", name, CATALOGUE[name].protocol, name, partial(_load, name, str(data_root(root).absolute()))
-        )
+        root = root or os.environ.get("POLYBASIS_DATA")  # read here: a worker on another machine may not have it
+        read = partial(_load, name, None if root is None else str(Path(root).absolute()))
+        return cls("data set", name, CATALOGUE[name].protocol, name, read)
 
     @classmethod
     def folder(cls, path: Path) -> Source:
@@ -293,7 +294,7 @@ def run_jobs(
         if (group is None or group.rank == 0) and result["key"] not in done:
             append_line(results, json.dumps(result))
         done[result["key"]] = result
-        if group is None or group.rank == 0:
+        if checkpoints.exists() and (group is None or group.rank == 0):
             remove_checkpoints(checkpoints / f"{result['key']}.safetensors")
         if on_result is not None:
             on_result(result)

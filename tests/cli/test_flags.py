@@ -202,3 +202,16 @@ def assert_refused(outcome: Any, flag: str) -> None:
 )
 def test_other_flags_that_do_not_apply_are_refused(arguments: list[Any], flag: str, run: Run) -> None:
     assert_refused(run(*arguments), flag)
+
+
+def test_every_command_that_reports_something_can_do_so_in_json() -> None:
+    names = ["demo", "train", "predict", "evaluate", "plot", "tune", "precompute", "bench"]
+    names += [f"datasets {name}" for name in ("list", "synth", "build")]
+    reproduce = typer.main.get_command(app).commands["reproduce"]  # type: ignore[attr-defined]
+    names += [f"reproduce {name}" for name in reproduce.commands]
+    assert [name for name in names if "--json" not in flags_of(name)] == []
+
+
+def test_figures_are_listed_in_json(run: Run) -> None:
+    outcome = run("reproduce", "figure", "representation", "--out", "figures", "--json")
+    assert json.loads(outcome.stdout) == ["figures/representation.png", "figures/representation.svg"]

@@ -68,16 +68,16 @@ def parse_size(text: str) -> int:
     return int(float(found[1]) * UNITS[found[2]])
 
 
-def parse_settings(settings: list[str], **flags: Any) -> dict[str, Any]:
+def parse_values(texts: list[str], **flags: Any) -> dict[str, Any]:
     """Values of a configuration from ``name=value`` texts and from flags of their own, unless these are None.
 
     ``lr.coefficients=0.1`` sets one role.
 
-    >>> parse_settings(["K=10", "early_stopping=loss", "lr.linear=0.01", "lr.recurrence=0.1"])
+    >>> parse_values(["K=10", "early_stopping=loss", "lr.linear=0.01", "lr.recurrence=0.1"])
     {'K': 10, 'early_stopping': 'loss', 'lr': {'linear': 0.01, 'recurrence': 0.1}}
     """
     values: dict[str, Any] = {}
-    for text in settings:
+    for text in texts:
         name, equals, value = text.partition("=")
         if not name or not equals:
             raise ValueError(f"--set {text}: expected NAME=VALUE, for example K=10")

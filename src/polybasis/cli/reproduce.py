@@ -186,6 +186,7 @@ def scale(
     """Train models on a store and on the graph, to compare their scores; resumes if interrupted."""
     from polybasis.cli.display import console, print_json, print_result
     from polybasis.experiments import scale as experiment
+    from polybasis.train.results import read_results, summarize
 
     experiment.compare(
         _names(datasets, experiment.DATASETS, "data set"), _names(models, PRECOMPUTED, "model"), out, splits=splits,
@@ -193,7 +194,8 @@ def scale(
     )  # fmt: skip
     experiment.write_readme(out)
     if as_json:
-        print_json({"out": str(out)})
+        names = (experiment.ON_STORE, experiment.ON_GRAPH)
+        print_json({name.removesuffix(".jsonl"): summarize(read_results(out / name)) for name in names})
     console.print(f"results in {out}", soft_wrap=True)
 
 
@@ -221,15 +223,19 @@ def scale_size(
 def filter_learning(
     out: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("results/filter-learning"),
     data_root: DataRoot = None,
+    as_json: AsJson = False,
 ) -> None:
     """Learn filters on sixty image samples in eight bases and in closed form: the paper's filter learning table."""
-    from polybasis.cli.display import console
+    from polybasis.cli.display import console, print_json
     from polybasis.experiments import filter_results
+    from polybasis.files import read_lines
 
     start = time.monotonic()
     filter_results.run_filter_learning(_problem(data_root), out, console.print)
     filter_results.write_readme(out)
     console.print(f"results in {out} after {time.monotonic() - start:.0f} s; the table is in {out / 'README.md'}")
+    if as_json:
+        print_json(read_lines(out / filter_results.TABLE))
 
 
 @app.command("favard-convergence")
@@ -237,16 +243,21 @@ def favard_convergence(
     out: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("results/filter-learning"),
     epochs: Annotated[int, typer.Option(help="Epochs of each training run.", min=200)] = 10_000,
     data_root: DataRoot = None,
+    as_json: AsJson = False,
 ) -> None:
     """Train learned bases for many epochs, the paper's way and in better ones; resumes if interrupted."""
-    from polybasis.cli.display import console
+    from polybasis.cli.display import console, print_json
     from polybasis.data.catalogue import load
     from polybasis.experiments import filter_results
+    from polybasis.files import read_lines
 
     filter_results.run_convergence(_problem(data_root), out, epochs, console.print)
     filter_results.run_chameleon(load("chameleon", data_root), out, epochs, console.print)
     filter_results.write_readme(out)
     console.print(f"results in {out}")
+    if as_json:
+        names = (filter_results.CONVERGENCE, filter_results.CHAMELEON)
+        print_json({name.removesuffix(".jsonl"): read_lines(out / name) for name in names})
 
 
 WITHOUT_SAMPLES = {"representation", "bumps-chameleon", "filtered-images", "responses", "weight-functions"}
@@ -269,8 +280,10 @@ def figure(
     out: Annotated[Path, typer.Option(help="Folder of the figures.")] = Path("docs/figures"),
     results: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("results/filter-learning"),
     data_root: DataRoot = None,
+    as_json: AsJson = False,
 ) -> None:
     """Draw figures of the paper, and new ones, as PNG and SVG."""
+    from polybasis.cli.display import print_json
     from polybasis.data.catalogue import load
     from polybasis.data.images import sample_photograph
     from polybasis.experiments import figures, filter_results
@@ -306,6 +319,11 @@ def figure(
         "responses": lambda: figures.learned_responses(load("chameleon", data_root)),
         "weight-functions": lambda: figures.learned_weight_functions(load("chameleon", data_root)),
     }
+    paths = []
     for name in wanted:
         for path in save(drawn[name](), out / name):
-            typer.echo(path)
+            paths.append(str(path))
+            if not as_json:
+                typer.echo(path)
+    if as_json:
+        print_json(paths)

@@ -19,7 +19,7 @@ from polybasis.cli.options import (
     SourceName,
     Threads,
     chosen_source,
-    parse_settings,
+    parse_values,
     refuse,
 )
 
@@ -37,7 +37,7 @@ def train(
     labels: Labels = None,
     model: ModelName = None,
     config: Annotated[Path | None, typer.Option(help="TOML file with a configuration, as `tune` writes.")] = None,
-    settings: Annotated[
+    set_values: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="A value of the configuration, such as K=10; repeatable."),
     ] = None,
@@ -77,7 +77,7 @@ def train(
         raise ValueError("--out saves one model; it does not apply to --splits above 1")
     if source is None and edges is not None and labels is None:
         raise ValueError("--edges needs --labels FILE to train on")
-    values = parse_settings(settings or [], lr=lr, epochs=epochs, batch_size=batch_size)
+    values = parse_values(set_values or [], lr=lr, epochs=epochs, batch_size=batch_size)
     chosen = chosen_source(source, edges, features, labels, data_root)
     on_store = chosen.kind == "store"
     if batch_size is not None and not on_store:

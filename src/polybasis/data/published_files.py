@@ -17,7 +17,12 @@ from polybasis.data.dataset import NodeDataset, fixed_masks, make_dataset
 
 
 def filtered_wikipedia(name: str, folder: Path) -> NodeDataset:
-    """chameleon or squirrel without duplicated nodes (Platonov et al., 2023): ``<name>_filtered.npz``."""
+    """Reads chameleon or squirrel without duplicate nodes (Platonov et al., 2023).
+
+    Args:
+        name: ``chameleon-filtered`` or ``squirrel-filtered``.
+        folder: folder of ``<name>_filtered.npz``.
+    """
     with np.load(folder / f"{name.removesuffix('-filtered')}_filtered.npz") as file:
         arrays = {key: torch.from_numpy(file[key]) for key in file.files}
     masks = [arrays[f"{part}_masks"].T for part in ("train", "val", "test")]
@@ -32,7 +37,11 @@ def filtered_wikipedia(name: str, folder: Path) -> NodeDataset:
 
 
 def twitch_gamers(folder: Path) -> NodeDataset:
-    """Who plays games for adults: ``twitch-gamer_feat.csv`` and ``twitch-gamer_edges.csv``, features standardised."""
+    """Reads twitch-gamers, whose classes tell whether a channel has explicit content; features are standardised.
+
+    Args:
+        folder: folder of ``twitch-gamer_feat.csv`` and ``twitch-gamer_edges.csv``.
+    """
     with (folder / "twitch-gamer_feat.csv").open(newline="") as file:
         rows = sorted(csv.DictReader(file), key=lambda row: int(row["numeric_id"]))
     languages = {language: i for i, language in enumerate(dict.fromkeys(row["language"] for row in rows))}
@@ -53,14 +62,22 @@ def twitch_gamers(folder: Path) -> NodeDataset:
 
 
 def pokec(folder: Path) -> NodeDataset:
-    """Men and women of a social network: ``pokec.mat`` with edge_index, node_feat and label."""
+    """Reads pokec, whose classes are the genders of the users of a social network.
+
+    Args:
+        folder: folder of ``pokec.mat``, which holds edge_index, node_feat and label.
+    """
     file = scipy.io.loadmat(folder / "pokec.mat")
     edge_index, x, y = (torch.from_numpy(np.asarray(file[key])) for key in ("edge_index", "node_feat", "label"))
     return make_dataset("pokec", edge_index.long(), x, y.flatten())
 
 
 def wiki(folder: Path) -> NodeDataset:
-    """Page views of Wikipedia articles in five classes: ``wiki_{edges,features,views}2M.pt``, plain tensors."""
+    """Reads wiki, whose five classes are page views of Wikipedia articles.
+
+    Args:
+        folder: folder of ``wiki_{edges,features,views}2M.pt``, which are plain tensors.
+    """
 
     def tensor(part: str) -> Tensor:
         loaded = torch.load(folder / f"wiki_{part}2M.pt", weights_only=True)
@@ -74,6 +91,14 @@ def wiki(folder: Path) -> NodeDataset:
 
 
 def by_quantiles(value: Tensor, classes: int) -> Tensor:
-    """Classes of about equal size by ascending value, equal values together: how arxiv-year makes labels of years."""
+    """Divides values into classes of about equal size, equal values into the same class, as arxiv-year does with years.
+
+    Args:
+        value: one number for each node, (N,).
+        classes: number of classes.
+
+    Returns:
+        Class indices in the order of the values, (N,).
+    """
     borders = torch.quantile(value.double(), torch.arange(1, classes, dtype=torch.float64) / classes)
     return torch.bucketize(value.double(), torch.unique(borders), right=True)

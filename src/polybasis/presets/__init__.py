@@ -1,1 +1,1 @@
-"""Settings for models on data sets, a TOML file each: as published, or tuned here on validation data."""
+"""Hyperparameters of models for data sets, a TOML file each: published by their authors or tuned on validation data."""

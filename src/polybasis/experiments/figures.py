@@ -5,9 +5,10 @@ This module computes the data; :mod:`polybasis.report.figures` draws them.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import torch
-from matplotlib.figure import Figure
 
 from polybasis.bases import named_basis
 from polybasis.data.dataset import NodeDataset
@@ -31,6 +32,9 @@ from polybasis.report import figures as drawing
 from polybasis.responses import apply_response
 from polybasis.train.config import load_preset
 from polybasis.train.fitting import fit
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 PAPER_BASES = ("optimal", "chebyshev-interpolation", "favard", "bernstein", "monomial")
 

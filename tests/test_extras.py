@@ -25,7 +25,7 @@ def command(*words: str) -> str:
     [
         ("matplotlib", ("plot", "model", "csbm"), "figures require Matplotlib; {install} 'polybasis[plot]'"),
         ("matplotlib", ("demo",), "pip install 'polybasis[plot]'"),
-        ("PIL", ("reproduce", "filter-learning", "--data-root", "."), "images need Pillow; {install} 'polybasis[plot]'"),
+        ("PIL", ("reproduce", "filter-learning", "--data-root", "."), "images need Pillow; {install}"),
         ("optuna", ("tune", "csbm", "--trials", "1"), "tuning needs Optuna; {install} 'polybasis[tune]'"),
         ("ray", ("tune", "csbm", "--ray", "auto"), "--ray needs Ray; {install} 'polybasis[ray]'"),
     ],

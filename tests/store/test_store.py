@@ -496,3 +496,20 @@ def test_a_full_disk_loses_no_finished_block(moment: str, tmp_path: Path) -> Non
     assert not list(out.glob(".*")), "unfinished files are removed"
     precompute(on_disk, out, 5, memory=8 << 30)
     assert_same_store(tmp_path / "whole", out)
+
+
+def test_half_precision_keeps_three_digits_of_every_relevant_entry(tmp_path: Path) -> None:
+    """Entries of unit vectors are about 1/sqrt(N), most of them below the normal numbers of float16 (6e-5); vectors are
+    stored multiplied by a power of two near sqrt(N)."""
+    nodes = 60_000
+    rng = np.random.default_rng(3)
+    x = np.exp(3 * rng.standard_normal((nodes, 2))).astype(np.float32)  # heavy-tailed
+    graph = build_graph_folder(tmp_path / "graph", [rng.integers(0, nodes, (200_000, 2))], nodes, x=x)
+    rows = np.arange(nodes)
+    exact, half = (
+        precompute(graph, tmp_path / dtype, 3, keep="all", dtype=dtype).batch(rows).numpy()
+        for dtype in ("float32", "float16")
+    )
+    relevant = np.abs(exact) > 1e-4 / np.sqrt(nodes)
+    assert relevant.mean() > 0.5
+    assert (np.abs(half - exact)[relevant] <= 2.0**-10 * np.abs(exact)[relevant]).all()

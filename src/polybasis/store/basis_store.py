@@ -15,6 +15,7 @@ file name; the file has shape (K+1, rows, channels of the block). ``log.jsonl`` 
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -39,7 +40,8 @@ class BasisStore(LabelledNodes):
 
     Attributes beyond those of :class:`polybasis.data.dataset.LabelledNodes`:
         path: the folder.
-        vectors: (rows, K+1, channels).
+        vectors: (rows, K+1, channels), multiplied by :math:`2^{exponent}`.
+        exponent: 0, but for float16: entries of unit vectors are about :math:`1/\\sqrt N`, below its normal numbers.
         rows: the nodes of the data set whose rows are stored, ascending.
         gamma, sqrt_beta: (K+1, channels), float64. The last gamma is 0: no filter of degree K depends on it.
         rank: (channels,).
@@ -51,6 +53,7 @@ class BasisStore(LabelledNodes):
 
     path: Path
     vectors: NDArray[Any]
+    exponent: int
     rows: NDArray[np.int64]
     gamma: Tensor
     sqrt_beta: Tensor
@@ -113,8 +116,8 @@ class BasisStore(LabelledNodes):
         return places
 
     def batch(self, rows: NDArray[np.int64]) -> Tensor:
-        """The vectors of some rows, (len(rows), K+1, channels), in the stored data type."""
-        return torch.from_numpy(np.asarray(self.vectors[rows]))
+        """The vectors of some rows, (len(rows), K+1, channels), float32."""
+        return torch.from_numpy(np.asarray(self.vectors[rows])).float() * 2.0**-self.exponent
 
     def coordinates(self, basis: PolynomialBasis) -> Tensor:
         """Coordinates of a basis on the stored one, (K+1, K+1, channels); differentiable in the basis."""
@@ -165,6 +168,7 @@ def open_store(path: str | Path, *, verify: bool = False) -> BasisStore:
     store = BasisStore(
         path=folder,
         vectors=open_array(folder / "vectors.npy", (rows, degrees, channels)),
+        exponent=header.get("exponent", 0),
         rows=open_array(folder / "rows.npy", (rows,)),
         gamma=torch.from_numpy(gamma).double(),
         sqrt_beta=torch.from_numpy(sqrt_beta).double(),
@@ -190,6 +194,11 @@ def _classes_of(folder: Path, header: dict[str, Any]) -> Tensor:
     if not header["y"]:
         return torch.full(rows, -1)
     return torch.from_numpy(np.array(open_array(folder / "y.npy", rows))).long()
+
+
+def scale_exponent(nodes: int) -> int:
+    """The power of two that brings entries of unit vectors close to 1; an entry of 1 stays in the range of float16."""
+    return min(15, round(math.log2(max(1, nodes)) / 2))
 
 
 def checked_rows(header: dict[str, Any]) -> int:

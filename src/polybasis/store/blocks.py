@@ -80,7 +80,7 @@ def make_block(
     header = read_header(folder / "store.json", KIND, VERSION, OLDEST)
     K, width = header["K"], header["blocks"][number]
     channels = slice(sum(header["blocks"][:number]), sum(header["blocks"][: number + 1]))
-    rows = open_array(folder / "rows.npy", (header["rows"],))
+    rows, exponent = open_array(folder / "rows.npy", (header["rows"],)), header.get("exponent", 0)
     # If two vectors and the neighbours exceed the machine's memory, the file cache cannot hold the neighbours.
     direct = 2 * graph.num_nodes * max(header["blocks"]) * 4 + graph.indices.nbytes > physical_memory()
     operator = native.streamed(graph.indptr, graph.indices, direct=direct)
@@ -98,7 +98,7 @@ def make_block(
         def keep(k: int, vector: NDArray[np.float32], scale: NDArray[np.float64]) -> None:
             for part in chunks(len(rows), CHUNK_NUMBERS // width):
                 nodes = rows[part]
-                kept[k, part] = vector[nodes] * scale * _root_degrees(graph, nodes)
+                kept[k, part] = np.ldexp(vector[nodes] * scale * _root_degrees(graph, nodes), exponent)
                 drop_pages(kept)
             drop_pages(rows)
             if on_step is not None:

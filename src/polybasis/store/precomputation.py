@@ -22,7 +22,7 @@ from polybasis.features import FeatureTransform
 from polybasis.files import append_line, lock_for, write_atomically
 from polybasis.krylov.filters import checked_degree
 from polybasis.store.arrays import chunks, crc32, create_array, drop_pages, open_array, read_header
-from polybasis.store.basis_store import KIND, OLDEST, VERSION, BasisStore, checked_rows, open_store
+from polybasis.store.basis_store import KIND, OLDEST, VERSION, BasisStore, checked_rows, open_store, scale_exponent
 from polybasis.store.blocks import (
     OnBlockStep,
     TwoVectors,
@@ -216,6 +216,7 @@ def _start(
         "K": plan.K,
         "rows": plan.rows,
         "dtype": dtype,
+        "exponent": scale_exponent(graph.num_nodes) if dtype == "float16" else 0,
         "blocks": plan.blocks,
         "y": int(graph.y is not None),
         "splits": 0 if graph.splits is None else len(graph.splits),

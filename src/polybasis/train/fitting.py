@@ -134,7 +134,7 @@ class FullBatch:
             model.set_labels(self.split.train, self.data.y)
         self._x = model.precompute(self._x, self.data.graph)
         if isinstance(model, PrecomputedGNN):
-            _, gamma, sqrt_beta, _ = model.precompute(self._x, self.data.graph).values
+            _, gamma, sqrt_beta, *_ = model.precompute(self._x, self.data.graph).values
             model.start_at(gamma, sqrt_beta)
         return model
 

@@ -119,7 +119,8 @@ class MiniBatches:
         return Evaluation(result.cpu())
 
     def _on_basis(self, vectors: Tensor, offset: int = 0) -> Precomputed:
-        return PrecomputedGNN.on_basis(vectors.to(self._device), self._gamma, self._sqrt_beta, offset)
+        scale = 2.0**-self.data.exponent
+        return PrecomputedGNN.on_basis(vectors.to(self._device), self._gamma, self._sqrt_beta, offset, scale)
 
     def agree(self, epoch: int) -> None:
         if self._group is not None:

@@ -164,8 +164,8 @@ class PrecomputedGNN(Model):
             (N, out_channels).
         """
         if isinstance(x, Precomputed):
-            vectors, gamma, sqrt_beta, *offset = x.values
-            return self._mlp(filtered(vectors, self.coordinates(gamma, sqrt_beta)), *offset)
+            vectors, gamma, sqrt_beta, offset, scale = x.values
+            return self._mlp(filtered(vectors, scale * self.coordinates(gamma, sqrt_beta)), offset)
         assert graph is not None
         signal = as_dense(x)
         parts = []
@@ -184,15 +184,16 @@ class PrecomputedGNN(Model):
         return x if isinstance(x, Precomputed) else self.on_basis(*basis_of(graph, as_dense(x), self.K))
 
     @staticmethod
-    def on_basis(vectors: Tensor, gamma: Tensor, sqrt_beta: Tensor, offset: int = 0) -> Precomputed:
+    def on_basis(vectors: Tensor, gamma: Tensor, sqrt_beta: Tensor, offset: int = 0, scale: float = 1.0) -> Precomputed:
         """Rows of a basis as input of the model.
 
         Args:
             vectors: (batch, K+1 or more, in_channels).
             gamma, sqrt_beta: coefficients of the basis, (K+1 or more, in_channels).
             offset: index of the first row in a larger batch that several processes share; a multiple of 256.
+            scale: power of two that the vectors are to be multiplied by.
         """
-        return Precomputed((vectors, gamma, sqrt_beta, offset))
+        return Precomputed((vectors, gamma, sqrt_beta, offset, scale))
 
     def _mlp(self, hidden: Tensor, offset: int = 0) -> Tensor:
         for number, lin in enumerate(self.lins):

@@ -29,7 +29,7 @@ BLOCK = 1 << 24  # bytes of a CSV file that are parsed at a time
 ROWS = 1 << 22  # rows of a Parquet file or an array that are read at a time
 
 
-def read_tables(edges: Path, features: Path | None = None, labels: Path | None = None) -> NodeDataset:
+def read_tables(edges: str | Path, features: str | Path | None = None, labels: str | Path | None = None) -> NodeDataset:
     """Reads a graph with named nodes.
 
     Args:
@@ -46,6 +46,8 @@ def read_tables(edges: Path, features: Path | None = None, labels: Path | None =
         ValueError: with file and line, for a file that cannot be used.
         FileNotFoundError: if a file does not exist.
     """
+    edges = Path(edges)
+    features, labels = (None if path is None else Path(path) for path in (features, labels))
     table = _read(edges, "the columns source and target", columns=2)
     if table.width > 3:
         raise ValueError(f"{table.at_header()}: {table.width} columns; expected source, target and optionally a weight")

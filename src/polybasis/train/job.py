@@ -67,13 +67,13 @@ class Source:
         return cls("data set", name, CATALOGUE[name].protocol, name, read)
 
     @classmethod
-    def folder(cls, path: Path) -> Source:
+    def folder(cls, path: str | Path) -> Source:
         """A graph folder or a store.
 
         Raises:
             FileNotFoundError, ValueError: if it is neither, or damaged.
         """
-        path = path.absolute()
+        path = Path(path).absolute()
         if (path / "store.json").exists():
             opened = partial(_open_store, path, _stamp(path / "basis.json"))
             store = opened()
@@ -83,7 +83,7 @@ class Source:
         return cls("graph folder", graph.name, graph.protocol, graph.identity, loaded)
 
     @classmethod
-    def tables(cls, edges: Path, features: Path | None = None, labels: Path | None = None) -> Source:
+    def tables(cls, edges: str | Path, features: str | Path | None = None, labels: str | Path | None = None) -> Source:
         """The user's own files, which are read at once.
 
         Args:
@@ -92,8 +92,8 @@ class Source:
         Raises:
             FileNotFoundError, ValueError: if a file cannot be used; names file and line.
         """
-        files = [None if path is None else path.absolute() for path in (edges, features, labels)]
-        read = partial(_read_tables, *files, _stamp(*files))
+        files = [None if path is None else Path(path).absolute() for path in (edges, features, labels)]
+        read = partial(_read_tables, Path(edges).absolute(), *files[1:], _stamp(*files))
         data = read()
         return cls("tables", data.name, data.protocol, data.fingerprint, read)
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 HELP = "List data sets; build graph folders from tables; generate graphs of any size."
 app = typer.Typer(help=HELP, rich_markup_mode=None, context_settings={"help_option_names": ["-h", "--help"]})
+LARGE = 256 << 20  # bytes of raw files from which a data set is loaded only if it is named
 Out = Annotated[Path, typer.Option(help="The graph folder.")]
 
 
@@ -32,7 +33,10 @@ def list_(
     root: DataRoot = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the known data sets and which of them are installed, with size and homophily."""
+    """List the known data sets and which of them are installed, with size and homophily.
+
+    Sizes of very large data sets are shown only if they are named.
+    """
     from rich.table import Table
 
     from polybasis.cli.display import print_json, print_table
@@ -46,7 +50,8 @@ def list_(
         entry = CATALOGUE[name]
         row: dict[str, Any] = {"name": name, "protocol": entry.protocol, "source": entry.source}
         row["installed"] = is_installed(name, root)
-        if row["installed"]:
+        size = sum((data_root(root) / entry.folder / file).stat().st_size for file in entry.files if row["installed"])
+        if row["installed"] and (names or size < LARGE):
             data = load(name, root)
             row |= {"nodes": data.graph.num_nodes, "edges": data.graph.num_edges, "features": data.num_features}
             row |= {"classes": data.num_classes, "homophily": round(edge_homophily(data), 3), "metric": data.metric}

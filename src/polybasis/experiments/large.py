@@ -1,7 +1,7 @@
-"""The paper's two tables of large graphs, including the cells it leaves empty.
+"""The paper's two tables of results on large graphs, including the cells that the paper leaves empty.
 
-For graphs that the paper trains on in batches, the basis is precomputed into a store, on which all polynomial models
-are trained, FavardGNN and BernNet too. The other models are trained on the graph.
+For graphs on which the paper trains in batches, the basis is precomputed into a store. All polynomial models, including
+FavardGNN and BernNet, are trained on this store; the other models are trained on the graph.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class LargeTable:
     Attributes:
         name: name of the table and of its folder of results.
         datasets, models: its columns and rows.
-        stored: data sets whose polynomial models are trained on a store.
-        too_large: data sets that no model can be trained on without a store.
+        stored: data sets on which polynomial models are trained with a store.
+        too_large: data sets on which models can be trained only with a store.
         seeds: number of splits, or of seeds of the model if the split is fixed.
     """
 
@@ -98,22 +98,22 @@ def run_table(
     on_epoch: OnEpoch | None = None,
     on_result: OnResult | None = None,
 ) -> list[Result]:
-    """Runs the jobs that have no result yet, writes the page, and returns the results of all.
+    """Runs the jobs that have no result yet, writes the results page and returns the results of all jobs.
 
     Args:
-        table: which table.
-        models, datasets: the part of it to run.
+        table: the table.
+        models, datasets: the rows and columns to run.
         folder: folder of the results.
         seeds: number of splits, or of seeds of the model.
-        stores: folder of the graphs and bases on disk, which are made if they do not exist.
-        memory: memory limit for making them, in bytes.
+        stores: folder of the graph folders and stores, which are built if they do not exist.
+        memory: memory limit for building them, in bytes.
         root: the folder of all data sets.
         cluster: address of a Ray cluster for the bases, or ``auto``.
-        on_step, on_epoch, on_result: called with steps of a basis, epochs and results.
+        on_step, on_epoch, on_result: called after each step of a basis, each epoch and each result.
 
     Raises:
-        FileNotFoundError: before anything runs, names the missing files.
-        OverflowError: if training diverged, after all other jobs have finished.
+        FileNotFoundError: if files are missing; raised before anything runs, and the message lists them.
+        OverflowError: if a job diverged; raised after all other jobs have finished.
     """
     cells = table.cells(models, datasets)
     if not cells:
@@ -148,7 +148,7 @@ def run_table(
 
 
 def write_readme(table: LargeTable, folder: Path) -> None:
-    """Writes the page of all results in a folder."""
+    """Writes a page with all results in a folder."""
     results = [result for model in table.models for result in read_results(folder / f"{model}.jsonl")]
     rows = compare_with_paper(results, table.name, table.models, table.datasets)
     parts = [

@@ -1,4 +1,4 @@
-"""The paper's node classification: eleven models on five data sets, and on sets the field has moved to since."""
+"""The paper's node classification experiment: eleven models on five data sets, and some models on newer data sets."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ MODELS = (
 )
 PAPER_MODELS = ("favardgnn", "optbasisgnn")
 DATASETS = ("chameleon", "squirrel", "actor", "citeseer", "pubmed")
-# Without the duplicate nodes of the Wikipedia graphs, with given splits; and the two smallest of GPR-GNN's sets.
+# Data sets with fixed splits and without the duplicate nodes of the Wikipedia graphs, and the two smallest of GPR-GNN.
 DEDUPLICATED_DATASETS = ("chameleon-filtered", "tolokers", "texas", "cornell")
 DEDUPLICATED_MODELS = ("mlp", "gcn", "gpr-gnn", "chebnetii", "favardgnn", "optbasisgnn")
-FIXED_SPLITS = 10  # that come with a data set
+FIXED_SPLITS = 10  # splits that come with a data set
 
 
 def config_for(model: str, dataset: str, preset: Preset | None = None) -> Config:
@@ -39,7 +39,7 @@ def config_for(model: str, dataset: str, preset: Preset | None = None) -> Config
 
     Args:
         model, dataset: their names.
-        preset: which preset; by default the published one, else the tuned one, else the model's defaults.
+        preset: the preset; by default the published one, else the tuned one, else the model's defaults.
 
     Raises:
         ValueError: if there is no such preset.
@@ -55,7 +55,7 @@ def config_for(model: str, dataset: str, preset: Preset | None = None) -> Config
 def plan_jobs(
     models: list[str], datasets: list[str], splits: int, preset: Preset | None = None, root: str | None = None
 ) -> dict[str, list[Job]]:
-    """All jobs by model, the splits of a data set in sequence."""
+    """All jobs by model; the splits of a data set are in sequence."""
     for name in datasets:
         if name not in CATALOGUE:
             raise unknown_dataset(name)
@@ -77,12 +77,13 @@ def run_all(
     cluster: str | None = None,
     on_result: OnResult | None = None,
 ) -> list[Result]:
-    """Runs the jobs that have no result yet and returns the results of all.
+    """Runs the jobs that have no result yet and returns the results of all jobs.
 
-    Each job uses one thread: with more, dense products add in another order, which shows after hundreds of epochs.
+    Each job uses one thread: the order of summation in dense products depends on the number of threads, and the
+    differences become visible after hundreds of epochs.
 
     Raises:
-        OverflowError: if training diverged, after all other jobs have finished.
+        OverflowError: if a job diverged; raised after all other jobs have finished.
     """
     found, diverged, threads = [], [], torch.get_num_threads()
     torch.set_num_threads(1)
@@ -101,7 +102,7 @@ def run_all(
 
 
 def count_finished(jobs: dict[str, list[Job]], folder: Path) -> int:
-    """How many of the jobs have a result."""
+    """The number of jobs that have a result."""
     count = 0
     for model, own in jobs.items():
         keys = {result["key"] for result in read_results(folder / f"{model}.jsonl")}
@@ -114,7 +115,7 @@ def _minutes(results: list[Result]) -> float:
 
 
 def write_readme(folder: Path) -> None:
-    """Writes the page of all results in a folder and the figure that compares them with the paper's."""
+    """Writes a page with all results in a folder and a figure that compares them with the paper's."""
     results = [result for model in MODELS for result in read_results(folder / f"{model}.jsonl")]
     rows = compare_with_paper(results, "node-classification", MODELS, (*DATASETS, *DEDUPLICATED_DATASETS))
     parts = [

@@ -1,4 +1,4 @@
-"""The cost of precomputing by size, and models trained on a store compared with models trained on the graph."""
+"""The cost of precomputation by graph size, and a comparison of training on a store with training on the graph."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from polybasis.train.results import Result, read_results, summarize
 SIZES, ON_GRAPH, ON_STORE = "sizes.jsonl", "on-graph.jsonl", "on-store.jsonl"
 DATASETS = ("cornell5", "pubmed", "tolokers")
 DEGREE = 10
-# Chosen by validation scores of optbasisgnn on one split.
+# Chosen by the validation score of optbasisgnn on one split.
 HIDDEN = {"cornell5": 64, "pubmed": 64, "tolokers": 256}
 BATCH_SIZE = {"cornell5": 1000, "pubmed": 1000, "tolokers": 500}
 
 
 def log_size(graph: GraphFolder, store: Path, folder: Path) -> dict[str, Any]:
-    """Records how a store was made (sizes, seconds, memory) from its log."""
+    """Records the sizes, time and memory of building a store, from its log."""
     opened = open_store(store)
     lines = read_lines(store / "log.jsonl")
     blocks = list({line["block"]: line for line in lines if "block" in line}.values())
@@ -60,29 +60,30 @@ def _bytes(folder: Path) -> int:
 
 
 def graph_config(model: str, dataset: str) -> Config:
-    """The configuration on the graph: as published, else the defaults, trained until early stopping.
+    """The configuration for training on the graph: the published one, else the defaults with early stopping.
 
-    Features are those of the store, which are not transformed.
+    Features are not transformed, as in the store.
     """
     config = load_preset(model, dataset) or Config.of(model, epochs=500, patience=100)
     return config.replace(feature_transform=None)
 
 
 def store_config(model: str, dataset: str) -> Config:
-    """The configuration on the store."""
+    """The configuration for training on the store."""
     config = Config.of(
         model, precomputed=True, hidden=HIDDEN[dataset], batch_size=BATCH_SIZE[dataset], epochs=100,
         weight_decay={"linear": 0.0, "coefficients": 0.0, "recurrence": 0.0},
     )  # fmt: skip
     if dataset == "cornell5" and model in ("favardgnn", "optbasisgnn"):
-        # One filter for each of thousands of one-hot features, most of them rare: all training nodes in one batch, and
-        # weight decay on coefficients with few examples. Chosen by the validation score of favardgnn on one split.
+        # These models have a filter for each of thousands of one-hot features, most of them rare. Use one batch with
+        # all training nodes, and weight decay on the coefficients, which see few examples. Chosen by the validation
+        # score of favardgnn on one split.
         return config.replace(
             batch_size=10_000,
             lr={"linear": 0.01, "coefficients": 0.02, "recurrence": 0.001},
             weight_decay={"linear": 0.0005, "coefficients": 0.001, "recurrence": 0.0},
         )
-    if dataset == "pubmed" and model == "favardgnn":  # validation accuracy 90.3; 89.9 if started at the optimal basis
+    if dataset == "pubmed" and model == "favardgnn":  # validation accuracy 90.3; 89.9 from the optimal basis
         config = config.replace(start="chebyshev")
     return config.replace(lr={**config.optimizer.lr, "linear": 0.003})
 
@@ -99,7 +100,7 @@ def compare(
     processes: int,
     on_result: OnResult | None = None,
 ) -> None:
-    """Trains models on a store and on the graph, on the same splits; finished jobs are not repeated."""
+    """Trains models on a store and on the graph, with the same splits; finished jobs are not repeated."""
     for dataset in datasets:
         place, protocol = stores / f"{dataset}.store", CATALOGUE[dataset].protocol
         if not (place / "basis.json").exists():
@@ -121,7 +122,7 @@ def compare(
 
 
 def write_readme(folder: Path) -> None:
-    """Writes the page of all results in a folder."""
+    """Writes a page with all results in a folder."""
     sizes: dict[tuple[int, ...], list[Result]] = {}
     for row in read_lines(folder / SIZES):
         sizes.setdefault((row["nonzeros"], row["nodes"], row["channels"], row["K"]), []).append(row)

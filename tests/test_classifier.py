@@ -179,5 +179,5 @@ def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="is not a saved model"):
         pb.NodeClassifier.load(tmp_path)
     (tmp_path / "model.json").write_text("{}")
-    with pytest.raises(ValueError, match="does not hold a readable model"):
+    with pytest.raises(ValueError, match="does not contain a readable model"):
         pb.NodeClassifier.load(tmp_path)

@@ -1,4 +1,4 @@
-"""Every public function and class documents its arguments and its errors."""
+"""Every public function and class documents its arguments and errors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PACKAGES = ("", ".bases", ".data", ".krylov", ".nn", ".nn.models", ".store", ".t
 
 
 def public() -> Iterator[tuple[str, Any]]:
-    """Functions, classes and public methods that the packages offer."""
+    """The functions, classes and public methods that the packages export."""
     for package in PACKAGES:
         module = importlib.import_module(f"polybasis{package}")
         for name in module.__all__:
@@ -33,7 +33,7 @@ THINGS = dict(public())
 
 
 def documented(thing: Any, name: str) -> str:
-    """The docstring, with that of the method it overrides or of the base class."""
+    """The docstring, followed by that of the overridden method or of the base class."""
     base = thing.__mro__[1] if inspect.isclass(thing) else inherited(name)
     return f"{inspect.getdoc(thing) or ''}\n{inspect.getdoc(base) or ''}".strip()
 
@@ -52,10 +52,10 @@ def test_arguments_and_errors_are_documented(name: str) -> None:
     assert text, "no docstring"
     signature = inspect.signature(thing.__init__ if inspect.isclass(thing) else thing)
     names = [p for p in signature.parameters if p not in ("self", "args", "kwargs", "cls") and not p.startswith("_")]
-    # A method of one argument may name it in its sentence; an overriding method is documented by its base class.
+    # A method with one argument may describe it in its summary; an overriding method may rely on its base class.
     if len(names) > 1 or not inspect.isfunction(thing):
         missing = [argument for argument in names if not re.search(rf"(?<!\w){re.escape(argument)}(?!\w)", text)]
-        assert not missing, f"arguments without a word: {missing}"
+        assert not missing, f"undocumented arguments: {missing}"
     source = inspect.getsource(thing) if inspect.isfunction(thing) else ""
     if re.search(r"^\s+raise \w+Error\(", source, re.M):
         assert "Raises:" in text or "refuse" in text.lower(), "errors are not documented"

@@ -1,4 +1,4 @@
-"""What importing costs, and that lazily imported names are declared for type checkers too."""
+"""Imports are lazy, and lazily imported names are also declared for type checkers."""
 
 from __future__ import annotations
 

@@ -27,9 +27,10 @@ class NodeClassifier:
     """Classifies the nodes of a graph, given the classes of some of them.
 
     Args:
-        model: name of the model, optbasisgnn by default; ``optbasis`` and ``favard`` are short for the paper's two.
-        seed: seed of all random numbers.
-        config: a complete configuration instead of a name.
+        model: name of the model, by default ``optbasisgnn``; ``optbasis`` and ``favard`` are short names of the paper's
+            two models.
+        seed: random seed.
+        config: a complete configuration, as an alternative to ``model`` and ``arguments``.
         **arguments: anything :meth:`polybasis.train.Config.of` takes: the model's own hyperparameters such as ``K`` and
             ``dropout``, and ``hidden``, ``lr``, ``epochs``, ``patience``, ``ensemble_size``, ``label_reuse``, ...
 
@@ -71,13 +72,13 @@ class NodeClassifier:
         Args:
             graph: the graph, N nodes.
             X: features, (N, F).
-            y: classes, (N,), of any type; None, NaN or -1 if unknown.
-            train_mask, val_mask: boolean, (N,); by default 75 % and 25 % of the labelled nodes of every class.
+            y: classes, (N,), of any type; None, NaN or -1 marks an unknown class.
+            train_mask, val_mask: boolean, (N,); by default 75 % and 25 % of the labelled nodes of each class.
             on_epoch: called after every epoch.
             checkpoints: folder for a checkpoint; an interrupted fit with the same arguments resumes from it.
 
         Raises:
-            ValueError: for arguments of the wrong shape, values that are not finite, or fewer than two classes.
+            ValueError: for arguments of the wrong shape, non-finite values, or fewer than two classes.
         """
         codes, classes = _encode(y, graph.num_nodes)
         if len(classes) < 2:
@@ -116,17 +117,17 @@ class NodeClassifier:
 
     @property
     def epochs_(self) -> int:
-        """The number of epochs."""
+        """The number of epochs trained."""
         return self._fitted().epochs
 
     def predict_proba(
         self, graph: Graph | NodeDataset | BasisStore | None = None, X: Features | ArrayLike | None = None
     ) -> NDArray[np.float32]:
-        """Probabilities of all nodes.
+        """Class probabilities of all nodes.
 
         Args:
-            graph: a graph with N nodes, a data set, or a store (for models on a precomputed basis); the graph it was
-                fitted on by default.
+            graph: a graph with N nodes, a data set, or a store (for models on a precomputed basis); by default the
+                graph the classifier was fitted on.
             X: features of the graph, (N, F).
 
         Returns:
@@ -162,14 +163,14 @@ class NodeClassifier:
         return np.asarray(self.classes_[best])
 
     def score(self, y: ArrayLike, mask: ArrayLike | None = None) -> float:
-        """Accuracy on the graph it was fitted on.
+        """Accuracy on the graph the classifier was fitted on.
 
         Args:
-            y: classes, (N,), as for :meth:`fit`; nodes without a class are not scored.
+            y: classes, (N,), as for :meth:`fit`; nodes of unknown class are not scored.
             mask: nodes to score, boolean, (N,); all by default.
 
         Raises:
-            ValueError: if no node is scored.
+            ValueError: if there is no node to score.
         """
         predicted = self.predict()
         codes, classes = _encode(y, len(predicted))
@@ -188,10 +189,10 @@ class NodeClassifier:
 
     @classmethod
     def load(cls, path: str | Path) -> NodeClassifier:
-        """Reads a saved model, whatever it was trained on.
+        """Loads a saved model.
 
         Raises:
-            FileNotFoundError, ValueError: if the folder holds no readable model.
+            FileNotFoundError, ValueError: if the folder does not contain a readable model.
         """
         trained = TrainedModel.load(path)
         classifier = cls(config=trained.config, seed=trained.provenance.get("seed", 0))

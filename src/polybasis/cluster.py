@@ -1,4 +1,4 @@
-"""Running functions on a Ray cluster."""
+"""Parallel function calls on a Ray cluster."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ def map_on_ray(
     processors: int = 1,
     memory: int | None = None,
 ) -> Iterator[tuple[int, Callable[[], Any]]]:
-    """Calls a function with the arguments of each job on a cluster, as many at a time as fit.
+    """Calls a function with the arguments of each job on a cluster, running as many jobs at a time as fit.
 
-    A job whose machine is lost is restarted on another one. Machines must see the same files under the same paths.
+    A job whose machine is lost is restarted on another one. All machines must see the same files under the same paths.
 
     Args:
-        function: a function of an installed module.
+        function: a function defined in an installed module.
         jobs: arguments of each call.
-        address: address of the cluster's head, or ``auto``: the cluster this machine belongs to, else this machine.
-        processors, memory: what a job needs; memory in bytes.
+        address: address of the cluster's head node, or ``auto`` for the cluster this machine belongs to, or else this
+            machine.
+        processors, memory: number of processors and bytes of memory that a job needs.
 
     Yields:
-        In the order of completion: the job's index, and a function that returns its result or raises what it raised.
+        In the order of completion: the job's index, and a function that returns its result or raises its exception.
 
     Raises:
         ImportError: if Ray is not installed.
@@ -72,7 +73,7 @@ def _result(ray: Any, reference: Any) -> Any:
 
 
 def _check_address(address: str) -> None:
-    """Refuses an address that does not answer; Ray itself would retry for minutes."""
+    """Raises ConnectionError for an address that does not answer; Ray itself would retry for minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     try:
         socket.create_connection((host, int(port)), timeout=10).close()

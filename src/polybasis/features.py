@@ -1,7 +1,7 @@
 """Node features, dense or sparse, and the transforms applied to them before training.
 
 Bags of words have thousands of columns and few nonzeros. If they stay sparse, the first linear layer and its dropout
-take time proportional to the nonzeros.
+take time proportional to the number of nonzeros.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ FeatureTransform = Literal["row-normalize", "binarize"]
 
 
 class _Pattern:
-    """The sparsity pattern of a matrix in compressed rows."""
+    """The sparsity pattern of a CSR matrix."""
 
     def __init__(self, indptr: Any, indices: Any, shape: tuple[int, int]) -> None:
         self.indptr, self.indices = (torch.from_numpy(part.astype(np.int32)) for part in (indptr, indices))
         self.shape = shape
-        module = native.module or native.kernels()  # warns if they are missing
+        module = native.module or native.kernels()  # warns if the kernels are missing
         self._native = (
             None if module is None else module.Pattern(self.indptr, self.indices, shape[1], module.best_isa())
         )
 
     def product(self, values: Tensor, x: Tensor) -> Tensor:
-        """The product of the matrix that has these values with x."""
+        """Multiplies the matrix with these values by x."""
         if self._native is None or x.dtype != values.dtype:
             return self.matrix(values).to(x.dtype) @ x
         y = torch.empty(self.shape[0], x.shape[1], dtype=values.dtype)
@@ -50,7 +50,7 @@ class _Pattern:
 
 
 class SparseFeatures:
-    """A sparse feature matrix in compressed rows, with the pattern of its transpose.
+    """A sparse feature matrix in CSR format, with the pattern of its transpose.
 
     Args:
         matrix: anything SciPy's ``csr_array`` takes, shape (N, F).
@@ -69,10 +69,10 @@ class SparseFeatures:
         self._rows = _Pattern(csr.indptr, csr.indices, self.shape)
         self._columns = _Pattern(order.indptr, order.indices, self.shape[::-1])
         self._column_order = torch.from_numpy(order.data)  # indices into `values` in column order
-        self._column_values: Tensor | None = None  # the values in column order, once they have been needed
+        self._column_values: Tensor | None = None  # the values in column order, computed on first use
 
     def with_values(self, values: Tensor) -> SparseFeatures:
-        """A matrix with the same pattern and other values."""
+        """A matrix with the same pattern and the given values."""
         other = object.__new__(SparseFeatures)
         other.__dict__.update(self.__dict__, values=values, _column_values=None)
         return other
@@ -143,7 +143,7 @@ def row_normalize(x: Features) -> Features:
 
 
 def binarize(x: Features) -> Features:
-    """Replaces every nonzero by 1."""
+    """Replaces every nonzero with 1."""
     return x.with_values((x.values != 0).float()) if isinstance(x, SparseFeatures) else (x != 0).float()
 
 

@@ -13,21 +13,21 @@ from filelock import FileLock
 
 
 def lock_for(path: Path, timeout: float = -1) -> FileLock:
-    """A lock for a file or folder, shared by all processes of this user on this machine.
+    """A lock on a file or folder, shared by all processes of this user on this machine.
 
-    The lock file is in the system's temporary folder, so nothing is left beside the data, which may be read-only.
+    The lock file is in the system's temporary folder, because the data's own folder may be read-only.
 
     Args:
-        path: the file or folder, which need not exist.
+        path: the file or folder; it need not exist.
         timeout: seconds to wait before :class:`filelock.Timeout` is raised; -1 waits forever.
     """
-    # The number of the user: containers run as users without a name.
+    # Use the user ID: users in containers may have no name.
     name = hashlib.sha256(f"{os.getuid()} {path.resolve()}".encode()).hexdigest()[:16]
     return FileLock(Path(tempfile.gettempdir()) / f"polybasis-{name}.lock", timeout=timeout)
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Writes a temporary file, syncs it and moves it to its place."""
+    """Writes a temporary file, syncs it and renames it to ``path``."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
@@ -45,11 +45,11 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def append_line(path: Path, line: str) -> None:
-    """Appends one line and syncs it; safe with several writers."""
+    """Appends one line and syncs the file; safe with concurrent writers."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with lock_for(path), path.open("ab+") as file:
         end = file.seek(0, os.SEEK_END)
-        if end:  # terminates a line that was cut off by a kill; readers skip it
+        if end:  # terminate a line that a killed process left incomplete; readers skip it
             file.seek(end - 1)
             if file.read(1) != b"\n":
                 file.write(b"\n")
@@ -59,7 +59,7 @@ def append_line(path: Path, line: str) -> None:
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """The complete lines of a file of JSON objects; an empty list if there is no such file."""
+    """The complete lines of a JSON Lines file; an empty list if the file does not exist."""
     if not path.exists():
         return []
     found = []

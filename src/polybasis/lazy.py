@@ -1,4 +1,4 @@
-"""Names that are imported when they are first used (PEP 562), so that importing the package is fast."""
+"""Lazy imports (PEP 562): names are imported on first use, so that importing the package is fast."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 def lazy_exports(
     package: str, modules: dict[str, list[str]]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """``__getattr__``, ``__dir__`` and ``__all__`` of a package that offers names of its modules.
+    """``__getattr__``, ``__dir__`` and ``__all__`` of a package that re-exports names from its modules.
 
     Args:
         package: ``__name__`` of the package.
-        modules: names by module, relative to the package; a module without names is offered itself.
+        modules: exported names by module, relative to the package; a module without names is itself exported.
     """
     places = {name: module for module, names in modules.items() for name in names or [module]}
 

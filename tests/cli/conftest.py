@@ -1,4 +1,4 @@
-"""A small graph in every form the command line takes."""
+"""A small graph in every form that the command line accepts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from polybasis.store.precomputation import precompute
 
 @dataclass
 class Outcome:
-    """What a command did: exit status, standard output and standard error."""
+    """The exit status, standard output and standard error of a command."""
 
     status: int
     stdout: str
@@ -44,7 +44,7 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp
 
 
 def write_tables(folder: Path) -> dict[str, Path]:
-    """A csbm graph as three CSV files, with some labels missing and one node isolated."""
+    """Writes a csbm graph as three CSV files, with some labels missing and one isolated node."""
     data = pb.data.csbm(nodes=120, features=6, seed=1)
     low, high = data.graph.edge_index()
     edges = [f"n{a},n{b}" for a, b in zip(low.tolist(), high.tolist(), strict=True) if a < b]
@@ -64,7 +64,7 @@ def write_tables(folder: Path) -> dict[str, Path]:
 
 @pytest.fixture(scope="session")
 def sources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
-    """Arguments that name the data: a data set, a graph folder, a store, and tables."""
+    """The arguments for each source: a data set, a graph folder, a store and tables."""
     folder = tmp_path_factory.mktemp("sources")
     graph = write_graph_folder(folder / "g.graph", pb.data.csbm(nodes=120, features=6, seed=1))
     store = precompute(graph, folder / "g.store", 3, keep="all")

@@ -1,4 +1,4 @@
-"""The command line as a user meets it: in a process of its own."""
+"""The command line as a user runs it: in a separate process."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_a_model_on_structure_only_refuses_features(tmp_path: Path) -> None:
 
 
 def test_label_reuse_serves_only_the_nodes_it_was_trained_on(tmp_path: Path) -> None:
-    """The same nodes in another order would see one another's classes."""
+    """With the nodes in a different order, each node would get the class of another node as a feature."""
     files = write_tables(tmp_path)
     flags = [item for name, path in files.items() for item in (f"--{name}", path)]
     settings = ["--set", "label_reuse=0.5", "--epochs", "5", "--out", "model"]
@@ -170,7 +170,7 @@ def test_datasets_tells_what_is_installed(tmp_path: Path) -> None:
 
 
 def test_names_are_complete_in_narrow_terminals(tmp_path: Path) -> None:
-    """Tables go to standard output and fold long names instead of cutting them."""
+    """Tables wrap long names instead of truncating them."""
     result = polybasis("datasets", "list", "twitch-gamers", "--data-root", tmp_path, COLUMNS="60")
     assert "twitch-gamers" in result.stdout
     assert "…" not in result.stdout
@@ -191,7 +191,7 @@ def test_a_tuned_configuration_trains(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_killed_command_resumes_without_losing_or_repeating(tmp_path: Path) -> None:
-    """kill -9 in the middle of `train --splits 10 --jobs 2`, then the same command again."""
+    """Kills `train --splits 10 --jobs 2` with SIGKILL and runs the same command again."""
     arguments = ["train", "csbm", "--splits", "10", "--jobs", "2", "--epochs", "40", "--results", "r.jsonl"]
     results = tmp_path / "r.jsonl"
     with subprocess.Popen(

@@ -1,7 +1,7 @@
-"""Every flag of every command on every source is applied or refused in one line that names it; none is ignored.
+"""For every command and source, each flag is either applied or rejected with a one-line error; none is ignored.
 
-The tables below list all flags. A flag that a command has and its table has not, or the other way round, fails a test,
-so that a new flag cannot be forgotten.
+The tables below list all flags. A test fails if a command and its table have different flags, so that a new flag cannot
+be forgotten.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SOURCE_FLAGS = ("--edges", "--features", "--labels")
 
 
 def flags_of(name: str) -> set[str]:
-    """The long flags of a command but for --help."""
+    """The long flags of a command, except --help."""
     command = typer.main.get_command(app)
     for part in name.split():
         command = command.commands[part]  # type: ignore[attr-defined]
@@ -37,7 +37,7 @@ def flags_of(name: str) -> set[str]:
 
 
 class Spy:
-    """Records the jobs that the command line runs, and runs them for one epoch."""
+    """Records the jobs that the command line starts, and runs them."""
 
     def __init__(self) -> None:
         self.jobs: list[jobs.Job] = []
@@ -55,7 +55,7 @@ class Spy:
         return self.jobs[0].config
 
 
-# Value of each flag of `train`, the sources it applies to, and how to tell that it was applied.
+# For each flag of `train`: a value, the sources it applies to, and a check that it was applied.
 TRAIN: dict[str, tuple[Any, set[str], Callable[[Spy, Any], bool]]] = {
     "--model": ("favardgnn", EVERYWHERE, lambda spy, _: spy.config.model.name == "favardgnn"),
     "--config": ("config.toml", EVERYWHERE, lambda spy, _: spy.config.optimizer.ema_decay == 0.875),
@@ -100,7 +100,7 @@ def test_train_applies_or_refuses_every_flag(
     given = [flag] if value is None else [flag, value]
     arguments = [*sources[source], *(["--epochs", 1] if flag != "--epochs" else []), "--json"]
     if source == "tables" and flag in SOURCE_FLAGS:
-        given = []  # part of the source already
+        given = []  # already part of the source
     threads = torch.get_num_threads()
     try:
         outcome = run("train", *arguments, *(given if flag != "--json" else []))
@@ -114,7 +114,7 @@ def test_train_applies_or_refuses_every_flag(
         assert not spy.jobs
 
 
-# Flags of the commands that use a saved model, and the sources each applies to.
+# Flags of the commands that use a saved model, and the sources that each flag applies to.
 SAVED = {
     "predict": {
         "--edges": {"tables"}, "--features": {"tables"}, "--out": EVERYWHERE, "--data-root": {"data set"},
@@ -134,7 +134,7 @@ VALUES = {"--edges": "e.csv", "--features": "f.csv", "--labels": "l.csv", "--out
 
 @pytest.fixture(scope="session")
 def models(sources: dict[str, list[str]], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """A model for each source."""
+    """A saved model for each source."""
     folder = tmp_path_factory.mktemp("models")
     found = {}
     for kind, arguments in sources.items():

@@ -208,7 +208,7 @@ WRONG: dict[str, tuple[dict[str, str | bytes], str]] = {
     "no labels": ({"labels": "node,class\n"}, r"labels\.csv:1: the file has no labels"),
     "unknown labels only": ({"labels": "node,class\na,\nb, \n"}, r"labels\.csv:1: the file has no labels"),
     "one column": ({"edges": "s\na\n"}, r"edges\.csv:1: the header has 1 columns; expected the columns source"),
-    "four columns": ({"edges": "s,t,w,z\na,b,1,2\n"}, r"edges\.csv:1: 4 columns; expected source, target and opt"),
+    "four columns": ({"edges": "s,t,w,z\na,b,1,2\n"}, r"edges\.csv:1: 4 columns; expected source, target and, o"),
     "only nodes": ({"features": "node\na\n"}, r"features\.csv:1: the header has 1 columns; expected the node and"),
     "missing target": ({"edges": "s,t\na,b\nb,\n"}, r"edges\.csv:3: edge with a missing endpoint"),
     "missing source": ({"edges": "s,t\n , b\n"}, r"edges\.csv:2: edge with a missing endpoint"),
@@ -226,7 +226,7 @@ WRONG: dict[str, tuple[dict[str, str | bytes], str]] = {
     "too large": ({"features": "node,f\na,1\nb,1e39\nc,2\n"}, r"features\.csv:3: feature 1 is 1e39; expected a fin"),
     "feature in words": ({"features": "node,f\na,1\nb,two\nc,2\n"}, r"features\.csv:3: feature 1 is 'two'; expected"),
     "no features": ({"features": "node,f\na,1\nb,2\n"}, r"edges\.csv:3: node 'c' has no features in .*features\.csv"),
-    "unknown node": ({"labels": "node,class\na,x\nz,red\n"}, r"labels\.csv:3: node 'z' is in no other file"),
+    "unknown node": ({"labels": "node,class\na,x\nz,red\n"}, r"labels\.csv:3: node 'z' does not occur in any"),
     "not UTF-8": ({"edges": b"s,t\na,b\nb,c\n\xff,d\n"}, r"edges\.csv:4: not text in UTF-8"),
     "UTF-16": ({"edges": EDGES.encode("utf-16")}, r"edges\.csv:1: not text in UTF-8"),
     "Latin-1 features": ({"features": "node,f\na,1\nZoë,2\n".encode("latin-1")}, r"features\.csv:3: not text in UTF-8"),
@@ -297,7 +297,7 @@ WRONG_PARQUET: dict[str, tuple[Callable[[Path], dict[str, Path]], str]] = {
     ),
     "four columns": (
         lambda at: {"edges": parquet(at / "e.parquet", s=["a"], t=["b"], w=[1], z=[1])},
-        r"e\.parquet: 4 columns; expected source, target and optionally a weight",
+        r"e\.parquet: 4 columns; expected source, target and, optionally, weight",
     ),
     "one column": (lambda at: {"edges": parquet(at / "e.parquet", s=["a"])}, r"e\.parquet: 1 columns; expected"),
     "no rows": (
@@ -326,7 +326,7 @@ WRONG_PARQUET: dict[str, tuple[Callable[[Path], dict[str, Path]], str]] = {
     ),
     "unknown node": (
         lambda at: {"labels": parquet(at / "y.parquet", n=["a", "z"], c=[1, 2])},
-        r"y\.parquet: row 2: node 'z' is in no other file",
+        r"y\.parquet: row 2: node 'z' does not occur in any other file",
     ),
 }
 

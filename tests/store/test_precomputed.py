@@ -300,9 +300,9 @@ def test_mistakes_are_named(store: BasisStore, tmp_path: Path) -> None:
         config("gcn")
     with pytest.raises(ValueError, match="optbasisgnn has no argument 'dropout2'"):
         config(dropout2=0.1)
-    with pytest.raises(ValueError, match="is a store; models on it need precomputed = true"):
+    with pytest.raises(ValueError, match="is a store; to train on it, set precomputed = true"):
         train(Config.of("optbasisgnn"), store, tmp_path / "r.jsonl")
-    with pytest.raises(ValueError, match=r"feature_transform is 'binarize'; .* was made with None"):
+    with pytest.raises(ValueError, match=r"feature_transform is 'binarize'; .* was built with None"):
         train(config(feature_transform="binarize"), store, tmp_path / "r.jsonl")
     data = pb.data.csbm(nodes=100, features=3)
     unlabelled = replace(data, y=torch.full((100,), -1), classes=())

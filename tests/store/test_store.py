@@ -467,7 +467,7 @@ def test_a_full_disk_is_refused_before_the_work_starts(tmp_path: Path, monkeypat
     _, on_disk = folder(tmp_path, channels=5)
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=1000))
-    with pytest.raises(OSError, match=r"store needs .* GiB while it is made; the disk has 0\.00 GiB"):
+    with pytest.raises(OSError, match=r"store needs .* GiB; the disk has 0\.00 GiB free"):
         precompute(on_disk, tmp_path / "store", 3, memory=MEMORY)
 
 

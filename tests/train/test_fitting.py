@@ -145,7 +145,9 @@ def test_features_are_transformed_once(transform: str) -> None:
 
 def test_a_graph_is_not_trained_on_in_batches() -> None:
     config = Config.of("optbasisgnn", precomputed=True, batch_size=10, K=2, hidden=4)
-    with pytest.raises(ValueError, match="batch_size applies to stores; a graph in memory is trained on as a whole"):
+    with pytest.raises(
+        ValueError, match="batch_size applies to stores; training on a graph in memory uses full batches"
+    ):
         fit(config, DATA, SPLIT)
 
 

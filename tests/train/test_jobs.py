@@ -276,7 +276,7 @@ def test_finished_jobs_are_not_repeated_unless_their_model_is_missing(
 
 
 def test_one_folder_holds_one_model(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="out holds one model; pass a single job"):
+    with pytest.raises(ValueError, match="out can hold only one model; pass a single job"):
         run_jobs(named_jobs(2), tmp_path / "results.jsonl", out=tmp_path / "model")
 
 
@@ -295,9 +295,9 @@ def test_a_store_determines_degree_and_feature_transform(tmp_path: Path) -> None
     assert adapt_config(Config.of("sign", precomputed=True, K=2), source).model.arguments["K"] == 2
     with pytest.raises(ValueError, match=r"K is 4; the basis in .* has degree 3"):
         adapt_config(Config.of("sign", precomputed=True, K=4), source)
-    with pytest.raises(ValueError, match=r"feature_transform is 'binarize'; .* was made with 'row-normalize'"):
+    with pytest.raises(ValueError, match=r"feature_transform is 'binarize'; .* was built with 'row-normalize'"):
         adapt_config(Config.of("sign", precomputed=True, feature_transform="binarize"), source)
-    with pytest.raises(ValueError, match=r"is a store; models on it need precomputed = true in \[model\]"):
+    with pytest.raises(ValueError, match=r"is a store; to train on it, set precomputed = true in \[model\]"):
         adapt_config(Config.of("sign"), source)
     unchanged = Config.of("sign", K=9)
     assert adapt_config(unchanged, Source.folder(tmp_path / "graph")) == unchanged

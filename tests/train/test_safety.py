@@ -1,4 +1,4 @@
-"""Finished work is not lost, divergence is reported as such, and changed data is noticed."""
+"""Finished work is not lost, divergence raises an error, and changes of the data are detected."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def write_tables(folder: Path) -> Source:
 def test_a_finished_run_survives_a_failure_before_its_result_is_written(
     size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The checkpoint stays until the result is in its file: the second attempt does not train."""
-    monkeypatch.setattr("polybasis.train.fitting.CHECKPOINT_SECONDS", 0.0)  # every run is a long one
+    """The checkpoint is kept until the result is written, so the second attempt does not train again."""
+    monkeypatch.setattr("polybasis.train.fitting.CHECKPOINT_SECONDS", 0.0)  # every run counts as long
     planned, results = [job(quick(ensemble_size=size))], tmp_path / "r.jsonl"
     with monkeypatch.context() as patch:
 
@@ -67,7 +67,7 @@ def test_a_place_that_cannot_hold_a_model_is_refused_before_training(tmp_path: P
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "precious").touch()
     epochs: list[Progress] = []
-    for name, message in (("file", "is a file"), ("folder", "is not empty and holds no model")):
+    for name, message in (("file", "is a file"), ("folder", "is not empty and does not contain a model")):
         with pytest.raises(ValueError, match=message):
             run_jobs([job(quick())], tmp_path / "r.jsonl", out=tmp_path / name, on_epoch=epochs.append)
     assert not epochs
@@ -75,13 +75,13 @@ def test_a_place_that_cannot_hold_a_model_is_refused_before_training(tmp_path: P
 
 @pytest.mark.parametrize("model", ["mlp", "optbasisgnn", "favardgnn", "gcn"])
 def test_divergence_is_an_overflow_error_whatever_the_model(model: str) -> None:
-    """NaN logits have an accuracy, that of the first class; they must not count as a trained model."""
+    """The argmax of NaN logits is the first class, so they have an accuracy; they must not count as a trained model."""
     with pytest.raises(OverflowError, match=f"{model} on csbm diverged in epoch 1"):
         fit(quick(model, lr=1e30, epochs=5), DATA, DATA.split("stratified"))
 
 
 def test_divergence_after_good_epochs_keeps_the_best_one() -> None:
-    """The weights are poisoned after epoch 5, as a step into infinity would."""
+    """The test sets the weights to NaN after epoch 5, as a diverging step would."""
     split = DATA.split("stratified")
     models: list[torch.nn.Module] = []
 
@@ -99,7 +99,7 @@ def test_divergence_after_good_epochs_keeps_the_best_one() -> None:
 
 
 def test_one_failing_job_does_not_discard_its_neighbours(tmp_path: Path) -> None:
-    """A protocol that the data does not have fails at once; the other job is running already."""
+    """A job with a protocol that the data lacks fails immediately, while the other job is already running."""
     broken = Job(quick(), Source.named("csbm"), "fixed", 0, 0)
     planned, results = [job(quick(epochs=300, patience=300)), broken], tmp_path / "r.jsonl"
     with pytest.raises(ValueError, match="csbm has no splits of its own"):

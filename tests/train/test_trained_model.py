@@ -251,7 +251,7 @@ def test_stores_that_do_not_fit_are_refused(places: Path, tmp_path: Path) -> Non
 def damaged(folder: Path, message: str) -> None:
     with pytest.raises(ValueError, match=message) as raised:
         TrainedModel.load(folder)
-    assert str(raised.value).startswith(f"{folder} does not hold a readable model: ")
+    assert str(raised.value).startswith(f"{folder} does not contain a readable model: ")
     assert "\n" not in str(raised.value)
 
 

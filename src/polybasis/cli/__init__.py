@@ -1,4 +1,4 @@
-"""The command line: commands, nothing else."""
+"""The command-line interface."""
 
 from polybasis.cli.app import main
 

@@ -1,7 +1,7 @@
-"""The `polybasis` command: errors on one line on stderr, exit status 0 only on success.
+"""The `polybasis` command. Errors are printed on one line to stderr; the exit status is 0 only on success.
 
-Modules of commands import torch and other large packages inside functions, so that help, version and completion are
-fast.
+The modules of the commands import torch and other large packages inside functions, so that help, version and completion
+are fast.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import typer
 from polybasis import __version__
 from polybasis.cli import bench, datasets, demo, precompute, predict, reproduce, train, tune
 
-# Typer brings its own copy of Click or uses the installed one: ClickException, by way of BadParameter and UsageError.
+# ClickException, as the base class of UsageError, the base class of BadParameter: Typer may bundle its own Click.
 CLICK_EXCEPTION: Any = typer.BadParameter.__mro__[2]
 
 app = typer.Typer(
@@ -30,7 +30,7 @@ app.command("train", short_help="Train a model.")(train.train)
 app.command("predict", short_help="Predict the class of every node.")(predict.predict)
 app.command("evaluate")(predict.evaluate)
 app.command("plot", short_help="Plot the filters of a saved model.")(predict.plot)
-app.command("tune", short_help="Search hyperparameters on validation data.")(tune.tune)
+app.command("tune", short_help="Search for hyperparameters on validation data.")(tune.tune)
 app.add_typer(datasets.app, name="datasets", short_help="List data sets; build graph folders.")
 app.command("precompute", short_help="Compute the basis of a graph once.")(precompute.precompute)
 app.add_typer(reproduce.app, name="reproduce")
@@ -53,7 +53,7 @@ def options(
 
 
 def main() -> None:
-    """Runs the command line. Errors of the user become one line, not a traceback."""
+    """Runs the command line. User errors are printed on one line, without a traceback."""
     warnings.filterwarnings("ignore", "Sparse CSR tensor support", UserWarning)
     try:
         sys.exit(app(standalone_mode=False))

@@ -22,10 +22,10 @@ def bench(
     repeats: Annotated[int, typer.Option(help="Number of runs; the fastest is reported.", min=1)] = 5,
     threads: Threads = None,
     reference: Annotated[
-        Path | None, typer.Option(help="Message-passing code to compare with; default: that of a checkout.")
+        Path | None, typer.Option(help="Message-passing code to compare with; default: the one in a source checkout.")
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Run only the smaller graph and the epochs (about a minute).")
+        bool, typer.Option("--quick", help="Time only the smaller graph and the epochs (about a minute).")
     ] = False,
     roofline: Annotated[
         bool, typer.Option("--roofline", help="Only compare the kernels with this machine's memory bandwidth.")
@@ -34,12 +34,12 @@ def bench(
     data_root: DataRoot = None,
     as_json: AsJson = False,
 ) -> None:
-    """Time the filters: this engine, bare sparse products, message passing, PyG's ChebConv.
+    """Time the filters: this package, bare sparse products, message passing and PyG's ChebConv.
 
-    Everything runs in one process with the same threads in float32. Each figure is the best of several runs; message
-    passing and ChebConv run twice after a warm-up on small graphs, once on large ones. The unit of the ratios is K bare
-    products with torch's sparse CSR matrix. Peak memory is given in arrays of the signal's size. Epochs use the real
-    data sets if they are installed.
+    Everything runs in one process, in float32 and with the same number of threads. Each time is the best of several
+    runs; message passing and ChebConv run twice after a warm-up on small graphs and once on large ones. Ratios are
+    relative to K bare products with torch's sparse CSR matrix. Peak memory is in multiples of the signal's size. Epochs
+    use the real data sets if they are installed.
     """
     import torch
     from rich.console import Console
@@ -79,7 +79,7 @@ def bench(
             console.print(_roofline_table(found))
     else:
         if reference is None:
-            console.print(f"{REFERENCE} not found: message passing and ChebConv are left out")
+            console.print(f"{REFERENCE} not found: skipping message passing and ChebConv")
         rows: list[dict[str, Any]] = []
         for name in sizes:
             with console.status(f"{name}-sized graph"):

@@ -74,12 +74,12 @@ def list_(
 @app.command("synth")
 def synth(
     nodes: Annotated[int, typer.Option(help="Number of nodes.", min=2)],
-    edges: Annotated[int, typer.Option(help="Number of edges to draw; loops and duplicates are dropped.", min=1)],
+    edges: Annotated[int, typer.Option(help="Number of edges to draw; self-loops and duplicates are dropped.", min=1)],
     features: Annotated[int, typer.Option(help="Number of features.", min=1)],
     out: Out,
     labelled: Annotated[float, typer.Option(help="Fraction of nodes with a class.", min=0, max=1)] = 0.0135,
     memory: Annotated[str, typer.Option(help="Approximate memory limit.")] = "2GiB",
-    seed: Annotated[int, typer.Option(help="Seed.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     as_json: AsJson = False,
 ) -> None:
     """Generate the folder of a random graph with heavy-tailed degrees."""
@@ -94,23 +94,23 @@ def build(
     edges: Annotated[Path, typer.Option(help="Edges: .csv or .parquet with source and target; or .npy.")],
     out: Out,
     nodes: Annotated[
-        int | None, typer.Option(help="Number of nodes; edges are then pairs of node numbers below it.", min=1)
+        int | None, typer.Option(help="Number of nodes; edges are then pairs of node numbers, counted from 0.", min=1)
     ] = None,
     features: Annotated[
-        Path | None, typer.Option(help="Features: .npy, one row a node; without --nodes also .csv or .parquet.")
+        Path | None, typer.Option(help="Features: .npy, one row per node; without --nodes also .csv or .parquet.")
     ] = None,
     labels: Annotated[
         Path | None,
-        typer.Option(help="Classes: with --nodes .npy, one integer a node, -1 if unknown; else .csv or .parquet."),
+        typer.Option(help="Classes: with --nodes, .npy, one integer per node, -1 if unknown; else .csv or .parquet."),
     ] = None,
     memory: Annotated[str | None, typer.Option(help="With --nodes: approximate memory limit; default: 2GiB.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Build a graph folder from tables.
 
-    With --nodes, nodes are numbers and the edges may be larger than memory. Without, nodes have names, and the tables
-    are those of `polybasis train --edges`. Edges may be in any order and direction; duplicates and self-loops are
-    dropped.
+    With --nodes, nodes are numbers, and the file of edges may be larger than memory. Without it, nodes have names, and
+    the tables have the format of `polybasis train --edges`. Edges may be in any order and direction; duplicates and
+    self-loops are dropped.
     """
     import numpy as np
 

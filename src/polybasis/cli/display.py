@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from polybasis.train.fitting import Progress as Epoch
 
 console = Console(stderr=True)
-FILE_WIDTH = 200  # of tables that do not go to a terminal
+FILE_WIDTH = 200  # width of tables that are not printed to a terminal
 
 
 def print_json(document: Any) -> None:
-    """One JSON document on standard output."""
+    """Prints a JSON document to standard output."""
     print(json.dumps(document, indent=1))
 
 
 def print_table(table: Table) -> None:
-    """A table on standard output. Text is folded, never cut, in narrow terminals."""
+    """Prints a table to standard output. In narrow terminals, text is wrapped, not truncated."""
     for column in table.columns:
         column.overflow = "fold"
     Console(width=None if sys.stdout.isatty() else FILE_WIDTH).print(table)
@@ -37,7 +37,7 @@ def print_table(table: Table) -> None:
 
 @contextmanager
 def training_bar(title: str) -> Iterator[OnEpoch | None]:
-    """A bar with epoch, validation score, best score and time left, if standard error is a terminal."""
+    """A progress bar with epoch, validation score, best score and time left, if standard error is a terminal."""
     if not console.is_terminal:
         yield None
         return
@@ -53,7 +53,7 @@ def training_bar(title: str) -> Iterator[OnEpoch | None]:
 
 
 def print_result(result: Result) -> None:
-    """One result as a line on standard error."""
+    """Prints a result on one line to standard error."""
     console.print(_line(result), highlight=False, soft_wrap=True)
 
 
@@ -66,7 +66,7 @@ def _line(result: Result) -> str:
 
 
 def print_results(results: list[Result], as_json: bool, **more: Any) -> None:
-    """The results on standard output: a line for one, a summary table for several, or JSON with further entries."""
+    """Prints results to standard output: one line, a summary table for several results, or JSON with more entries."""
     if as_json:
         print_json({"results": results, "summary": summarize(results), **more})
         return
@@ -85,7 +85,7 @@ def print_results(results: list[Result], as_json: bool, **more: Any) -> None:
 
 @contextmanager
 def precompute_bar() -> Iterator[OnBlockStep | None]:
-    """A bar with the block of channels and the time left, if standard error is a terminal."""
+    """A progress bar with the block of channels and the time left, if standard error is a terminal."""
     if not console.is_terminal:
         yield None
         return
@@ -102,7 +102,7 @@ def precompute_bar() -> Iterator[OnBlockStep | None]:
 
 @contextmanager
 def jobs_bar(title: str, total: int, done: int) -> Iterator[Callable[[Result], None]]:
-    """Prints each result, with a bar over all jobs and the time left if standard error is a terminal."""
+    """Prints each result, with a progress bar over all jobs if standard error is a terminal."""
     if not console.is_terminal:
         yield print_result
         return

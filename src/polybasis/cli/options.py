@@ -38,11 +38,11 @@ ModelName = Annotated[
     ),
 ]
 Edges = Annotated[
-    Path | None, typer.Option(help="Own graph: .csv or .parquet with columns source, target and optionally a weight.")
+    Path | None, typer.Option(help="Own graph: .csv or .parquet with columns source, target and, optionally, weight.")
 ]
 Features = Annotated[
     Path | None,
-    typer.Option(help="Own graph: .csv or .parquet with the node first, .npy or .npz. Default: structure only."),
+    typer.Option(help="Own graph: .csv or .parquet, node in the first column; .npy or .npz. Default: structure only."),
 ]
 Labels = Annotated[Path | None, typer.Option(help="Own graph: .csv or .parquet with columns node and class.")]
 DataRoot = Annotated[
@@ -52,12 +52,12 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON to standard out
 Ray = Annotated[
     str | None, typer.Option("--ray", metavar="auto|ADDRESS", help="Run on a Ray cluster: its address, or auto.")
 ]
-Threads = Annotated[int | None, typer.Option(help="Number of threads; default: torch's.", min=1)]
+Threads = Annotated[int | None, typer.Option(help="Number of threads; default: torch's default.", min=1)]
 UNITS = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 
 
 def parse_size(text: str) -> int:
-    """A size in bytes.
+    """Parses a size in bytes.
 
     >>> parse_size("1.5GiB")
     1610612736
@@ -69,9 +69,9 @@ def parse_size(text: str) -> int:
 
 
 def parse_values(texts: list[str], **flags: Any) -> dict[str, Any]:
-    """Values of a configuration from ``name=value`` texts and from flags of their own, unless these are None.
+    """Configuration values from ``name=value`` texts and from separate flags that are not None.
 
-    ``lr.coefficients=0.1`` sets one role.
+    ``lr.coefficients=0.1`` sets the value of one role.
 
     >>> parse_values(["K=10", "early_stopping=loss", "lr.linear=0.01", "lr.recurrence=0.1"])
     {'K': 10, 'early_stopping': 'loss', 'lr': {'linear': 0.01, 'recurrence': 0.1}}
@@ -100,10 +100,10 @@ def parse_values(texts: list[str], **flags: Any) -> dict[str, Any]:
 def chosen_source(
     source: str | None, edges: Path | None, features: Path | None, labels: Path | None, data_root: str | None
 ) -> Source:
-    """The source that the arguments name.
+    """The source that the arguments select.
 
     Raises:
-        ValueError: for none, for two, and for a flag that does not apply; names the flag.
+        ValueError: for no source, for two sources, or for a flag that does not apply; the message gives the flag.
     """
     from polybasis.train.job import Source
 
@@ -126,6 +126,6 @@ def chosen_source(
 
 
 def refuse(flag: str, value: object, context: str) -> None:
-    """Refuses a flag that was given although it does not apply."""
+    """Raises ValueError if a flag is set although it does not apply."""
     if value is not None and value is not False:
         raise ValueError(f"{flag} does not apply to {context}")

@@ -31,9 +31,9 @@ def precompute(
     data_root: DataRoot = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compute the optimal basis of a graph once, under a memory limit; an interrupted run resumes.
+    """Compute the optimal basis of a graph once, under a memory limit; resumes if interrupted.
 
-    One store serves every polynomial filter: polybasis train STORE, or pb.open_store(path) in Python.
+    Every polynomial filter can use the same store: polybasis train STORE, or pb.open_store(path) in Python.
     """
     from polybasis.cli.display import console, precompute_bar, print_json
     from polybasis.store.named import graph_folder_of
@@ -80,9 +80,9 @@ def precompute(
 
 
 def _expected_seconds(graph: GraphFolder, plan: Plan) -> float:
-    """An estimate from one product on a part of the graph, with vectors too large for the cache.
+    """An estimate from one product with a part of the graph and vectors too large for the cache.
 
-    On the largest graphs neighbours are also sorted into stripes and read from disk, which takes longer.
+    It is too low for the largest graphs, whose neighbours are also sorted into stripes and read from disk.
     """
     import numpy as np
     import torch
@@ -93,12 +93,12 @@ def _expected_seconds(graph: GraphFolder, plan: Plan) -> float:
     width = plan.blocks[0]
     nodes = min(graph.num_nodes, 1 << 24, (1 << 30) // (4 * width))
     indptr = np.minimum(graph.indptr[: nodes + 1], 20_000_000)
-    indices = np.array(graph.indices[: int(indptr[-1])]) % nodes  # neighbours, folded into the part
+    indices = np.array(graph.indices[: int(indptr[-1])]) % nodes  # map neighbours to nodes of the part
     drop_pages(graph.indptr)
     drop_pages(graph.indices)
     operator = native.streamed(indptr, indices)
     u, w = zeros(nodes, width), zeros(nodes, width)
-    u.fill(1)  # the system does not read memory that was never written
+    u.fill(1)  # pages that were never written are not read from memory
     numbers, sums = np.ones(width), np.zeros(width)
     best = float("inf")
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""`polybasis predict`, `evaluate` and `plot`: what to do with a saved model."""
+"""`polybasis predict`, `evaluate` and `plot`: commands that use a saved model."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def predict(
     data_root: DataRoot = None,
     as_json: AsJson = False,
 ) -> None:
-    """Predict the class of every node: node, prediction, and one probability for each class.
+    """Predict the class of every node; writes the node, the prediction and the probability of each class.
 
     Models on a precomputed basis predict on graphs and on stores; other models predict on graphs only.
     """
@@ -76,8 +76,8 @@ def evaluate(
 ) -> None:
     """Score a saved model on labelled nodes.
 
-    On the data it was trained on, training, validation and test nodes are scored separately; on other data, all
-    labelled nodes together.
+    On the data that the model was trained on, training, validation and test nodes are scored separately; on other data,
+    all labelled nodes are scored together.
     """
     from rich.table import Table
 

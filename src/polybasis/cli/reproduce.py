@@ -24,9 +24,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Reproduce the paper's tables and figures.",
 )
-Models = Annotated[str | None, typer.Option(help="Models, separated by commas; default: all of the table.")]
-Datasets = Annotated[str | None, typer.Option(help="Data sets, separated by commas; default: all of the table.")]
-Stores = Annotated[Path, typer.Option(help="Folder of graphs and bases on disk.")]
+Models = Annotated[str | None, typer.Option(help="Models, separated by commas; default: all in the table.")]
+Datasets = Annotated[str | None, typer.Option(help="Data sets, separated by commas; default: all in the table.")]
+Stores = Annotated[Path, typer.Option(help="Folder for graph folders and stores.")]
 Memory = Annotated[str, typer.Option(help="Memory limit for building graph folders and stores.")]
 
 
@@ -41,7 +41,7 @@ def _problem(data_root: str | None) -> Problem:
 
 
 def _names(given: str | None, known: tuple[str, ...], what: str, default: tuple[str, ...] | None = None) -> list[str]:
-    """Names separated by commas, all of them known; the default, or all, if none are given."""
+    """Parses names separated by commas; the default names, or all, if none are given."""
     names = list(default or known) if given is None else [name.strip() for name in given.split(",")]
     for name in names:
         if name not in known:
@@ -57,13 +57,13 @@ def node_classification(
     ] = None,
     deduplicated: Annotated[
         bool,
-        typer.Option("--deduplicated", help="Use data sets without duplicate nodes by default."),
+        typer.Option("--deduplicated", help="By default, use the data sets without duplicate nodes."),
     ] = False,
     splits: Annotated[int, typer.Option(help="Splits of each data set.", min=1)] = 20,
     jobs: Annotated[int | None, typer.Option(help="Jobs to run in parallel; default: one per core.", min=1)] = None,
     preset: Annotated[
         Literal["published", "tuned"] | None,
-        typer.Option(help="Hyperparameters; default: published ones, else tuned ones."),
+        typer.Option(help="Hyperparameters; default: published if available, else tuned."),
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("results/node-classification"),
     ray: Ray = None,
@@ -157,7 +157,7 @@ def large_heterophilous(
 def large_citation(
     models: Models = None,
     datasets: Datasets = None,
-    seeds: Annotated[int | None, typer.Option(help="Seeds of the model; default: ten.", min=1)] = None,
+    seeds: Annotated[int | None, typer.Option(help="Number of seeds of the model; default: ten.", min=1)] = None,
     out: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("results/large-citation"),
     stores: Stores = Path("runs/stores"),
     memory: Memory = "20GiB",
@@ -183,7 +183,7 @@ def scale(
     data_root: DataRoot = None,
     as_json: AsJson = False,
 ) -> None:
-    """Train models on a store and on the graph, to compare their scores; resumes if interrupted."""
+    """Train models both on a store and on its graph and compare the scores; resumes if interrupted."""
     from polybasis.cli.display import console, print_json, print_result
     from polybasis.experiments import scale as experiment
     from polybasis.train.results import read_results, summarize
@@ -202,11 +202,11 @@ def scale(
 @app.command("scale-size")
 def scale_size(
     graph: Annotated[Path, typer.Argument(help="A graph folder.")],
-    store: Annotated[Path, typer.Argument(help="The store that was made of it.")],
+    store: Annotated[Path, typer.Argument(help="The store built from it.")],
     out: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("results/scale"),
     as_json: AsJson = False,
 ) -> None:
-    """Record how a store was made (time, memory, bytes) from its log."""
+    """Record the time, memory and disk space that building a store took, from its log."""
     from polybasis.cli.display import print_json
     from polybasis.experiments import scale as experiment
     from polybasis.store.graph_folder import GraphFolder
@@ -245,7 +245,7 @@ def favard_convergence(
     data_root: DataRoot = None,
     as_json: AsJson = False,
 ) -> None:
-    """Train learned bases for many epochs, the paper's way and in better ones; resumes if interrupted."""
+    """Train learned bases for many epochs, with the paper's method and with better ones; resumes if interrupted."""
     from polybasis.cli.display import console, print_json
     from polybasis.data.catalogue import load
     from polybasis.experiments import filter_results
@@ -282,7 +282,7 @@ def figure(
     data_root: DataRoot = None,
     as_json: AsJson = False,
 ) -> None:
-    """Draw figures of the paper, and new ones, as PNG and SVG."""
+    """Draw the paper's figures and additional ones as PNG and SVG."""
     from polybasis.cli.display import print_json
     from polybasis.data.catalogue import load
     from polybasis.data.images import sample_photograph

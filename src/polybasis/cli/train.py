@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from polybasis.train.config import Config
     from polybasis.train.job import Source
 
-PROTOCOL_HELP = "Split protocol: per-class, stratified, train-val, fixed or linkx; default: that of the data."
+PROTOCOL_HELP = "Split protocol: per-class, stratified, train-val, fixed or linkx; default: the data set's own."
 
 
 def train(
@@ -36,14 +36,14 @@ def train(
     features: Features = None,
     labels: Labels = None,
     model: ModelName = None,
-    config: Annotated[Path | None, typer.Option(help="TOML file with a configuration, as `tune` writes.")] = None,
+    config: Annotated[Path | None, typer.Option(help="TOML file with a configuration, as written by `tune`.")] = None,
     set_values: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="A value of the configuration, such as K=10; repeatable."),
     ] = None,
     lr: Annotated[float | None, typer.Option(help="Learning rate of all parameters.", min=0)] = None,
     epochs: Annotated[int | None, typer.Option(help="Maximum number of epochs.", min=1)] = None,
-    batch_size: Annotated[int | None, typer.Option(help="Store: nodes in a batch; default: 10,000.", min=1)] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Stores: nodes in a batch; default: 10,000.", min=1)] = None,
     splits: Annotated[int, typer.Option(help="Number of splits.", min=1)] = 1,
     protocol: Annotated[str | None, typer.Option(help=PROTOCOL_HELP)] = None,
     seed: Annotated[int, typer.Option(help="Seed of the model; split i uses seed + i.")] = 0,
@@ -56,9 +56,9 @@ def train(
 ) -> None:
     """Train a model on a named data set, a graph folder, a store, or your own tables.
 
-    Hyperparameters are those published for the model and the data set, or defaults. Finished runs are not repeated; an
-    interrupted run resumes from its last checkpoint. Models on a store train in batches, also with several processes:
-    torchrun --nproc-per-node 2 -m polybasis train STORE.
+    Hyperparameters are those published for the model and the data set, or else defaults. Finished runs are not
+    repeated; an interrupted run resumes from its last checkpoint. Models on a store train in batches. To use several
+    processes: torchrun --nproc-per-node 2 -m polybasis train STORE.
 
     Examples:
 
@@ -81,11 +81,11 @@ def train(
     chosen = chosen_source(source, edges, features, labels, data_root)
     on_store = chosen.kind == "store"
     if batch_size is not None and not on_store:
-        raise ValueError("--batch-size does not apply to a graph in memory, which is trained on as a whole")
+        raise ValueError("--batch-size does not apply to a graph in memory; it applies to stores only")
     if "TORCHELASTIC_RUN_ID" in os.environ:
         refuse("--jobs", jobs if jobs > 1 else None, "torchrun, whose processes train one model together")
         if not on_store:
-            raise ValueError("several processes train on stores only; start polybasis without torchrun")
+            raise ValueError("torchrun can train on stores only; start polybasis without torchrun")
     configuration = _configuration(model, config, chosen, on_store, values)
     with ExitStack() as stack:
         group, on_epoch, on_result = None, None, None
@@ -108,7 +108,7 @@ def train(
 def _configuration(
     model: str | None, path: Path | None, source: Source, precomputed: bool, values: dict[str, Any]
 ) -> Config:
-    """The configuration of a file, else the published one, else the default, with some values changed."""
+    """The configuration in a file, else the published one, else the default one, with some values changed."""
     from polybasis.train.config import Config, load_preset
 
     if path is not None:
@@ -122,6 +122,6 @@ def _configuration(
             published = Config.of(name, precomputed=precomputed)
         chosen = published
     for table in ("lr", "weight_decay"):
-        if isinstance(values.get(table), dict):  # some roles; the others stay as they are
+        if isinstance(values.get(table), dict):  # some roles only; the others keep their values
             values[table] = getattr(chosen.optimizer, table) | values[table]
     return chosen.replace(**values, preset="custom") if values else chosen

@@ -27,17 +27,17 @@ def tune(
     features: Features = None,
     labels: Labels = None,
     model: ModelName = None,
-    trials: Annotated[int, typer.Option(help="Trials in the study, earlier ones included.", min=1)] = 100,
-    splits: Annotated[int, typer.Option(help="Splits that a trial's validation score is averaged over.", min=1)] = 2,
+    trials: Annotated[int, typer.Option(help="Number of trials in the study, including earlier ones.", min=1)] = 100,
+    splits: Annotated[int, typer.Option(help="Number of splits to average validation scores over.", min=1)] = 2,
     epochs: Annotated[
-        int | None, typer.Option(help="Maximum number of epochs of a trial; default: that of --start, or 500.", min=1)
+        int | None, typer.Option(help="Maximum number of epochs of a trial; default: as in --start, or 500.", min=1)
     ] = None,
     patience: Annotated[
         int | None,
-        typer.Option(help="Epochs without improvement before a trial stops; default: that of --start, or 100.", min=1),
+        typer.Option(help="Epochs without improvement before a trial stops; default: as in --start, or 100.", min=1),
     ] = None,
-    protocol: Annotated[str | None, typer.Option(help="Split protocol; default: that of the data.")] = None,
-    study: Annotated[Path | None, typer.Option(help="File of the study, which several workers may share.")] = None,
+    protocol: Annotated[str | None, typer.Option(help="Split protocol; default: the data set's own.")] = None,
+    study: Annotated[Path | None, typer.Option(help="File of the study; several workers may share it.")] = None,
     start: Annotated[Path | None, typer.Option(help="TOML file with a configuration that all trials share.")] = None,
     out: Annotated[Path | None, typer.Option(help="TOML file for the best configuration.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the search.")] = 0,
@@ -46,7 +46,7 @@ def tune(
     data_root: DataRoot = None,
     as_json: AsJson = False,
 ) -> None:
-    """Search hyperparameters on validation data; test nodes are never scored.
+    """Search for hyperparameters on validation data; test nodes are never scored.
 
     Run the command several times with the same --study to search with several workers, or use a Ray cluster. An
     interrupted search resumes. `polybasis train --config FILE` uses the result.

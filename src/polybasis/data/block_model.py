@@ -11,20 +11,21 @@ from polybasis.data.dataset import NodeDataset, make_dataset
 
 
 def csbm(nodes: int = 1000, features: int = 200, degree: float = 5.0, phi: float = -0.5, seed: int = 0) -> NodeDataset:
-    r"""A graph of two classes whose edges and features both carry information about them (Deshpande et al., 2018), in
-    the parametrisation of GPR-GNN.
+    r"""A graph with two classes that both its edges and its features depend on (Deshpande et al., 2018), in the
+    parametrisation of GPR-GNN.
 
-    With :math:`v_i = \pm 1` the class of node i, an edge exists with probability :math:`(d \pm \lambda\sqrt d)/n`
-    within and between classes, and :math:`x_i = \sqrt{\mu/n}\, v_i u + z_i / \sqrt f`, where
+    Let :math:`v_i = \pm 1` be the class of node i. An edge exists with probability :math:`(d + \lambda\sqrt d)/n`
+    within a class and :math:`(d - \lambda\sqrt d)/n` between classes, and
+    :math:`x_i = \sqrt{\mu/n}\, v_i u + z_i / \sqrt f`, where
     :math:`\lambda = \sqrt{1+\epsilon}\,\sin(\pi\phi/2)`, :math:`\mu = \sqrt{(1+\epsilon)\, n/f}\,\cos(\pi\phi/2)`,
-    :math:`\epsilon = 3.25`. All phi are equally hard in the limit: at -1 and 1 only the graph is informative, at 0 only
-    the features.
+    :math:`\epsilon = 3.25`. Asymptotically, all values of phi are equally hard: at -1 and 1 only the graph is
+    informative, at 0 only the features are.
 
     Args:
         nodes, features: n and f.
         degree: mean degree d.
         phi: from -1 (heterophilous) to 1 (homophilous).
-        seed: seed of all random numbers.
+        seed: random seed.
 
     Raises:
         ValueError: if phi is outside [-1, 1], or the degree is too small for it.
@@ -45,7 +46,7 @@ def csbm(nodes: int = 1000, features: int = 200, degree: float = 5.0, phi: float
     sign = 2.0 * label - 1
     pairs = []
     for same, chance in ((True, degree + lam * math.sqrt(degree)), (False, degree - lam * math.sqrt(degree))):
-        # The number of pairs is binomial, the pairs are uniform. Pairs drawn twice merge: a fraction of about d/n.
+        # The number of pairs is binomial and the pairs are uniform. About d/n of the pairs are duplicates and merge.
         count = rng.binomial(nodes * (nodes - 1) // 4, chance / nodes)
         first = rng.integers(0, nodes, count)
         other = rng.integers(0, nodes // 2, count)

@@ -1,4 +1,4 @@
-"""The data sets by name: where their files are, how they are loaded and which splits they are used with.
+"""The catalogue of data sets: their files, loaders and split protocols.
 
 This module imports neither torch nor PyTorch Geometric until a data set is loaded, so the command line can list names
 quickly.
@@ -23,10 +23,10 @@ class Entry:
     """A data set of the catalogue.
 
     Attributes:
-        folder: folder of its raw files below the data root.
-        files: files that tell whether the data set is installed.
-        source: where to get them.
-        protocol: the split protocol that published figures use.
+        folder: folder of its raw files, relative to the data root.
+        files: files that exist if the data set is installed.
+        source: where to get the files.
+        protocol: the split protocol that published results use.
         read: loads the data set from the data root.
     """
 
@@ -64,7 +64,7 @@ def unknown_dataset(name: str) -> ValueError:
 
 
 def load(name: str, root: str | Path | None = None) -> NodeDataset:
-    """Loads a data set by name. PyG and OGB download what they can if there is a network.
+    """Loads a data set by name. PyG and OGB download missing files if they can.
 
     Args:
         name: one of ``CATALOGUE``.
@@ -72,7 +72,8 @@ def load(name: str, root: str | Path | None = None) -> NodeDataset:
 
     Raises:
         ValueError: for an unknown name.
-        FileNotFoundError: if the files are not installed and cannot be downloaded; names files, folder and source.
+        FileNotFoundError: if the files are not installed and cannot be downloaded; the message gives the files, the
+            folder and the source.
     """
     if name not in CATALOGUE:
         raise unknown_dataset(name)
@@ -81,7 +82,7 @@ def load(name: str, root: str | Path | None = None) -> NodeDataset:
         if not entry.files:
             dataset = entry.read(folder)
         else:
-            # PyG and OGB write processed files beside the raw ones, which another process must not see half-written.
+            # PyG and OGB write processed files, which other processes must not read before they are complete.
             with lock_for(folder / Path(entry.folder).parts[0]):
                 dataset = entry.read(folder)
     except Exception as error:
@@ -94,13 +95,13 @@ def load(name: str, root: str | Path | None = None) -> NodeDataset:
     return replace(dataset, protocol=entry.protocol, identity=name)
 
 
-# ---- PyTorch Geometric's sets --------------------------------------------------------------------------------------
+# ---- data sets from PyTorch Geometric ------------------------------------------------------------------------------
 
 
 def _pyg(
     name: str, kind: str, root: Path, *arguments: str, row_normalized: bool = False, metric: Metric = "accuracy"
 ) -> NodeDataset:
-    """A data set of one of PyG's classes."""
+    """Loads a data set with one of PyG's classes."""
     from torch_geometric import datasets
 
     from polybasis.data.dataset import fixed_masks, make_dataset
@@ -164,7 +165,7 @@ def _linkx(name: str, metric: Metric = "accuracy", protocol: str = "linkx", more
     )
 
 
-# ---- sets without a class in PyTorch Geometric ---------------------------------------------------------------------
+# ---- data sets without a class in PyTorch Geometric ----------------------------------------------------------------
 
 
 def _deduplicated(name: str) -> Entry:
@@ -196,7 +197,7 @@ def _csbm(root: Path) -> NodeDataset:
     return csbm()
 
 
-# ---- OGB's sets ----------------------------------------------------------------------------------------------------
+# ---- data sets from OGB --------------------------------------------------------------------------------------------
 
 
 def _ogb(name: str, protocol: str = "fixed") -> Entry:

@@ -1,6 +1,6 @@
-"""A graph with node features, classes and splits: the one type that everything trains on.
+"""Data sets for node classification: a graph with node features, classes and splits.
 
-Splits are a function of (data set, protocol, seed) and nothing else.
+A split depends only on the data set, the protocol and the seed.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ class Split(NamedTuple):
 
 
 class LabelledNodes:
-    """Nodes with classes and splits: what a data set in memory and a store on disk have in common.
+    """Nodes with classes and splits: the common base of data sets in memory and stores on disk.
 
     Attributes:
         name: name of the data set.
         y: class of each node as an index into ``classes``, (N,); -1 if unknown.
         classes: the classes, in the order of a model's outputs.
         nodes: names of the nodes, (N,); None if nodes are named by their numbers.
-        metric: the metric that scores are reported in.
+        metric: the metric to report.
         fixed_splits: boolean masks (train, validation, test) that come with the data.
-        protocol: split protocol to use unless another one is asked for.
+        protocol: default split protocol.
         num_features: number of features.
         structure_only: whether the features are the identity because the data has none.
     """
@@ -81,16 +81,17 @@ class LabelledNodes:
         """Divides the labelled nodes into training, validation and test nodes.
 
         ``per-class`` draws the same number of training nodes from every class, 60 % of N divided by the number of
-        classes, and 20 % of N for validation from the rest. A class smaller than its share becomes training data
-        entirely and is never tested: on very imbalanced data (actor, texas) this changes what is measured. Published
-        figures use it.
+        classes, and 20 % of N for validation from the rest. All nodes of a class smaller than its share become
+        training nodes, so the class is never tested: scores on very imbalanced data (actor, texas) leave it out.
+        Published results use this protocol.
 
         Args:
-            protocol: one of ``PROTOCOLS``; the data set's own one by default.
-            seed: which split; ``fixed`` cycles through those in the data.
+            protocol: one of ``PROTOCOLS``; by default the data set's own protocol.
+            seed: random seed; with ``fixed``, the index of the split, modulo the number of splits.
 
         Raises:
-            ValueError: for an unknown protocol, ``fixed`` if the data has no splits, or data without classes.
+            ValueError: if the protocol is unknown, if it is ``fixed`` and the data has no splits, or if no node has a
+                known class.
         """
         protocol = protocol or self.protocol
         if protocol not in PROTOCOLS:
@@ -114,7 +115,7 @@ class LabelledNodes:
         return Split(*(torch.cat(part).sort().values for part in zip(*parts, strict=True)))
 
     def score(self, logits: Tensor, nodes: Tensor) -> float:
-        """The metric, from 0 to 1, of class scores ``logits`` of shape (len(nodes), num_classes)."""
+        """The metric, from 0 to 1, for ``logits`` of shape (len(nodes), num_classes)."""
         y = self.y[nodes]
         if self.metric == "roc-auc":
             from torchmetrics.functional.classification import binary_auroc
@@ -127,10 +128,10 @@ class LabelledNodes:
 class NodeDataset(LabelledNodes):
     """A graph whose nodes are to be classified.
 
-    Attributes beyond those of :class:`LabelledNodes`:
+    Attributes in addition to those of :class:`LabelledNodes`:
         graph: undirected, without self-loops.
         x: features, (N, F), dense or sparse.
-        identity: names the contents; a hash of them unless given.
+        identity: identifies the contents; by default a hash of them.
     """
 
     name: str
@@ -157,7 +158,7 @@ class NodeDataset(LabelledNodes):
 
     @property
     def dataset_identity(self) -> str:
-        """Names the data set."""
+        """Identifies the data set."""
         return self.fingerprint
 
     @cached_property
@@ -190,7 +191,7 @@ def make_dataset(
     metric: Metric = "accuracy",
     fixed_splits: list[Masks] | None = None,
 ) -> NodeDataset:
-    """A data set from tensors: undirected, without self-loops, features sparse where that is faster.
+    """Builds a data set from tensors: undirected, without self-loops, and with sparse features where that is faster.
 
     Args:
         name: name of the data set.
@@ -214,7 +215,7 @@ def make_dataset(
 
 
 def edge_homophily(dataset: NodeDataset) -> float:
-    """The fraction of edges between nodes of known class that join nodes of the same class."""
+    """The fraction of edges that join nodes of the same class, among edges between nodes of known class."""
     low, high = dataset.graph.edge_index()
     known = (dataset.y[low] >= 0) & (dataset.y[high] >= 0)
     same = dataset.y[low] == dataset.y[high]
@@ -222,7 +223,7 @@ def edge_homophily(dataset: NodeDataset) -> float:
 
 
 def fixed_masks(*masks: Tensor) -> list[Masks]:
-    """PyG's train, validation and test masks of shape (N, splits) or (N,), as one triple per split."""
+    """Converts PyG's train, validation and test masks of shape (N, splits) or (N,) to one triple per split."""
     columns = [mask.bool().reshape(len(mask), -1) for mask in masks]
     train, val, test = columns
     count = max(column.shape[1] for column in columns)
@@ -234,7 +235,7 @@ def fixed_masks(*masks: Tensor) -> list[Masks]:
 
 
 def masks_of(splits: NDArray[np.int8] | None) -> list[Masks]:
-    """Splits of shape (splits, N), 1 training, 2 validation, 3 test, as one triple of masks per split."""
+    """Converts splits of shape (splits, N) (1 training, 2 validation, 3 test) to one triple of masks per split."""
     rows = [] if splits is None else [torch.from_numpy(np.array(row)) for row in splits]
     return [(row == 1, row == 2, row == 3) for row in rows]
 

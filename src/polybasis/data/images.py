@@ -26,7 +26,7 @@ class ImageSignals:
         name: name of the image.
         graph: the 4-neighbour grid with self-loops, pixels in row order.
         x: (pixels, 3), float64: Y, Cb and Cr, each centred at zero.
-        shape: numbers of rows and columns.
+        shape: number of rows and number of columns.
     """
 
     name: str
@@ -51,7 +51,7 @@ def image_signals(pixels: NDArray[np.uint8], name: str = "image") -> ImageSignal
         name: name of the image.
 
     Raises:
-        ValueError: for another shape.
+        ValueError: for any other shape.
     """
     if pixels.ndim == 2:
         pixels = np.repeat(pixels[..., None], 3, axis=2)
@@ -74,7 +74,7 @@ def read_image(path: Path, side: int | None = None) -> ImageSignals:
 
     Args:
         path: the file.
-        side: resize the image to ``side`` x ``side`` pixels; its own size by default.
+        side: resize the image to ``side`` x ``side`` pixels; by default it keeps its size.
 
     Raises:
         ValueError: if the file is not an image.
@@ -99,25 +99,25 @@ def sample_photograph(side: int = 100) -> ImageSignals:
     """A photograph that comes with Matplotlib: Grace Hopper, by the United States Navy.
 
     Args:
-        side: number of pixels of each side.
+        side: width and height in pixels.
     """
     try:
         from matplotlib import get_data_path
     except ImportError as error:
-        raise ImportError("the photograph comes with Matplotlib; pip install 'polybasis[plot]'") from error
+        raise ImportError("the photograph needs Matplotlib; install it with: pip install 'polybasis[plot]'") from error
 
     image = read_image(Path(get_data_path()) / "sample_data" / "grace_hopper.jpg", side)
     return replace(image, name="photograph")
 
 
 def published_images(root: Path) -> list[ImageSignals]:
-    """The fifteen 100 x 100 images of BernNet's filter learning (He et al., 2021).
+    """The fifteen 100 x 100 images of BernNet's filter learning experiment (He et al., 2021).
 
     Args:
         root: the folder of all data sets; the images are in ``images/``.
 
     Raises:
-        FileNotFoundError: if images are missing; says where to get them.
+        FileNotFoundError: if images are missing; the message gives their source.
     """
     folder = root / "images"
     paths = sorted(folder.glob("img*.jpg"), key=lambda path: int(path.stem[3:]))

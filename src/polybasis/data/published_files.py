@@ -1,6 +1,7 @@
-"""Data sets that PyTorch Geometric has no class for, from the files their authors published.
+"""Data sets without a class in PyTorch Geometric, read from the files that their authors published.
 
-Split files of the LINKX repository are Python pickles, which this package does not open; random 50/25/25 splits serve.
+The split files of the LINKX repository are Python pickles, which this package does not open; it draws random 50/25/25
+splits instead.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def filtered_wikipedia(name: str, folder: Path) -> NodeDataset:
 
 
 def twitch_gamers(folder: Path) -> NodeDataset:
-    """Reads twitch-gamers, whose classes tell whether a channel has explicit content; features are standardised.
+    """Reads twitch-gamers, with standardised features; the class is whether a channel has explicit content.
 
     Args:
         folder: folder of ``twitch-gamer_feat.csv`` and ``twitch-gamer_edges.csv``.
@@ -62,10 +63,10 @@ def twitch_gamers(folder: Path) -> NodeDataset:
 
 
 def pokec(folder: Path) -> NodeDataset:
-    """Reads pokec, whose classes are the genders of the users of a social network.
+    """Reads pokec, a social network whose classes are the genders of its users.
 
     Args:
-        folder: folder of ``pokec.mat``, which holds edge_index, node_feat and label.
+        folder: folder of ``pokec.mat``, which contains edge_index, node_feat and label.
     """
     file = scipy.io.loadmat(folder / "pokec.mat")
     edge_index, x, y = (torch.from_numpy(np.asarray(file[key])) for key in ("edge_index", "node_feat", "label"))
@@ -73,7 +74,7 @@ def pokec(folder: Path) -> NodeDataset:
 
 
 def wiki(folder: Path) -> NodeDataset:
-    """Reads wiki, whose five classes are page views of Wikipedia articles.
+    """Reads wiki, whose five classes are ranges of page views of Wikipedia articles.
 
     Args:
         folder: folder of ``wiki_{edges,features,views}2M.pt``, which are plain tensors.
@@ -91,14 +92,14 @@ def wiki(folder: Path) -> NodeDataset:
 
 
 def by_quantiles(value: Tensor, classes: int) -> Tensor:
-    """Divides values into classes of about equal size, equal values into the same class, as arxiv-year does with years.
+    """Divides values into classes of about equal size, as arxiv-year does with years; equal values share a class.
 
     Args:
         value: one number for each node, (N,).
         classes: number of classes.
 
     Returns:
-        Class indices in the order of the values, (N,).
+        Class indices, (N,), which increase with the values.
     """
     borders = torch.quantile(value.double(), torch.arange(1, classes, dtype=torch.float64) / classes)
     return torch.bucketize(value.double(), torch.unique(borders), right=True)

@@ -1,6 +1,6 @@
-"""Graphs in the user's own files: CSV, Parquet and NumPy arrays. Every error names the file and the line.
+"""Graphs in the user's own files: CSV, Parquet and NumPy arrays. Error messages give the file and the line.
 
-CSV files have a header and are read as text, so that a value that is not a number can be reported with its line.
+CSV files must have a header. They are read as text, so that errors can give the line of a value that is not a number.
 """
 
 from __future__ import annotations
@@ -25,32 +25,32 @@ from polybasis.data.dataset import NodeDataset
 from polybasis.features import SparseFeatures, as_features
 from polybasis.graph import Graph
 
-BLOCK = 1 << 24  # bytes of a CSV file that are parsed at a time
-ROWS = 1 << 22  # rows of a Parquet file or an array that are read at a time
+BLOCK = 1 << 24  # bytes of a CSV file to parse at a time
+ROWS = 1 << 22  # rows of a Parquet file or an array to read at a time
 
 
 def read_tables(edges: str | Path, features: str | Path | None = None, labels: str | Path | None = None) -> NodeDataset:
     """Reads a graph with named nodes.
 
     Args:
-        edges: CSV or Parquet file with the columns source and target and, optionally, a weight.
-        features: CSV or Parquet file whose first column is the node and whose others are numbers; or a ``.npy`` or
-            ``.npz`` file (dense, or sparse by SciPy's ``save_npz``) whose row i belongs to the node named i. Every
-            node of an edge needs features. Without features, models train on structure only.
-        labels: CSV or Parquet file with the columns node and class; an empty class is unknown.
+        edges: CSV or Parquet file with the columns source, target and, optionally, weight.
+        features: CSV or Parquet file whose first column is the node and whose other columns are numbers; or a ``.npy``
+            or ``.npz`` file (dense, or sparse and written by SciPy's ``save_npz``) whose row i belongs to the node
+            named i. Every node of an edge needs features. Without this file, models train on structure only.
+        labels: CSV or Parquet file with the columns node and class; an empty cell marks an unknown class.
 
     Returns:
         A data set whose ``nodes`` and ``classes`` are the names in the files.
 
     Raises:
-        ValueError: with file and line, for a file that cannot be used.
+        ValueError: if a file is invalid; the message gives the file and the line.
         FileNotFoundError: if a file does not exist.
     """
     edges = Path(edges)
     features, labels = (None if path is None else Path(path) for path in (features, labels))
     table = _read(edges, "the columns source and target", columns=2)
     if table.width > 3:
-        raise ValueError(f"{table.at_header()}: {table.width} columns; expected source, target and optionally a weight")
+        raise ValueError(f"{table.at_header()}: {table.width} columns; expected source, target and, optionally, weight")
     if table.rows == 0:
         raise ValueError(f"{table.at_header()}: the file has no edges")
     ends = [table.text(column) for column in (0, 1)]
@@ -92,7 +92,7 @@ def read_tables(edges: str | Path, features: str | Path | None = None, labels: s
 
 
 def edge_batches(path: Path) -> Iterator[NDArray[np.int64]]:
-    """Edges between numbered nodes, some millions at a time, from a file that may be larger than memory.
+    """Edges between numbered nodes, a few million at a time, from a file that may be larger than memory.
 
     Args:
         path: CSV with a header or Parquet, with the columns source and target; or ``.npy`` of shape (2, E) or (E, 2).
@@ -101,7 +101,7 @@ def edge_batches(path: Path) -> Iterator[NDArray[np.int64]]:
         Arrays of shape (m, 2).
 
     Raises:
-        ValueError: with file and line, for anything but two columns of node numbers.
+        ValueError: for anything but two columns of node numbers; the message gives the file and the line.
     """
     readers = {".csv": _csv_edges, ".parquet": _parquet_edges, ".npy": _array_edges}
     if path.suffix not in readers:
@@ -114,7 +114,7 @@ def edge_batches(path: Path) -> Iterator[NDArray[np.int64]]:
 
 @dataclass(frozen=True)
 class _Table:
-    """A table in memory, with a way to name the place of a row."""
+    """A table in memory that can look up the line of a row in its file."""
 
     path: Path
     columns: list[pa.Array]
@@ -142,7 +142,7 @@ class _Table:
         return next(line for i, line in enumerate(lines) if i == row + 1)
 
     def text(self, column: int) -> pa.Array:
-        """A column as text without surrounding blanks; missing values are empty."""
+        """A column as text without surrounding whitespace; missing values become empty."""
         values = self.columns[column]
         if not pa.types.is_string(values.type):
             try:
@@ -153,13 +153,13 @@ class _Table:
         return pc.utf8_trim_whitespace(pc.fill_null(values, ""))
 
     def numbers(self, column: int, what: str) -> NDArray[np.float64]:
-        """A column as numbers that are finite, also in float32."""
+        """A column as numbers; raises ValueError for a number that is not finite in float32."""
         try:
             values = self.columns[column]
             values = pc.cast(self.text(column) if pa.types.is_string(values.type) else values, pa.float64())
             numbers: NDArray[np.float64] = values.to_numpy(zero_copy_only=False)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-            # Python also reads what Arrow does not, such as +1. Slower, but it finds the first cell that is no number.
+            # Slower, but Python accepts more forms than Arrow, such as +1, and this finds the first invalid cell.
             numbers = np.empty(self.rows)
             for row, cell in enumerate(self.text(column).to_pylist()):
                 number = _as_number(cell)
@@ -189,7 +189,7 @@ def _as_number(cell: str) -> float | None:
 
 
 def _read(path: Path, what: str, columns: int) -> _Table:
-    """The columns of a table, at least so many; ``what`` says which."""
+    """Reads a table with at least ``columns`` columns, which ``what`` describes in error messages."""
     if path.suffix == ".parquet":
         try:
             arrays = [column.combine_chunks() for column in pyarrow.parquet.read_table(path).columns]
@@ -206,10 +206,10 @@ def _read(path: Path, what: str, columns: int) -> _Table:
 
 
 def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Line and cells of every row that is not blank, the header first; slow, for headers and errors only.
+    """Line number and cells of every non-blank row, including the header; slow, so used only for headers and errors.
 
     Raises:
-        ValueError: with file and line, if the file is not a CSV file in UTF-8.
+        ValueError: if the file is not a CSV file in UTF-8; the message gives the file and the line.
     """
     with path.open(newline="", encoding="utf-8-sig") as file:
         reader = csv.reader(file)
@@ -244,7 +244,7 @@ def _csv_width(path: Path, what: str) -> int:
 
 
 def _csv_options(width: int, dtype: pa.DataType) -> dict[str, Any]:
-    # The first row that is not blank is the header. Names are generated: headers may repeat a name.
+    # The first non-blank row is the header. Column names are generated because headers may repeat a name.
     return {
         "read_options": pyarrow.csv.ReadOptions(autogenerate_column_names=True, block_size=BLOCK),
         "parse_options": pyarrow.csv.ParseOptions(newlines_in_values=True),
@@ -262,7 +262,7 @@ def _csv_table(path: Path, width: int, dtype: pa.DataType) -> pa.Table:
 
 
 def _csv_error(path: Path, width: int, error: Exception) -> ValueError:
-    """The error for a file that Arrow cannot parse, with the line."""
+    """The error for a file that Arrow cannot parse, with the line if it is found."""
     try:
         for line, row in _csv_rows(path):
             if len(row) != width:
@@ -327,7 +327,7 @@ def _read_labels(path: Path, nodes: pa.Array) -> tuple[torch.Tensor, tuple[str, 
     table = _read(path, "the columns node and class", columns=2)
     names, labels = table.text(0), table.text(1)
     index = pc.index_in(names, value_set=nodes)
-    table.refuse(pc.is_null(index), "node {!r} is in no other file", names)
+    table.refuse(pc.is_null(index), "node {!r} does not occur in any other file", names)
     _refuse_duplicates(table, names)
     classes = sorted(value for value in pc.unique(labels).to_pylist() if value)
     if not classes:
@@ -403,4 +403,4 @@ def _array_edges(path: Path) -> Iterator[NDArray[np.int64]]:
         return pairs
 
     for first in range(0, len(mapped()), ROWS):
-        yield np.array(mapped()[first : first + ROWS])  # mapped anew: what was read before need not stay in memory
+        yield np.array(mapped()[first : first + ROWS])  # mapped anew, so that earlier rows can leave memory

@@ -1,8 +1,8 @@
 r"""The optimal basis with only two vectors in memory.
 
-:math:`P v_k - \beta_k v_{k-1}` overwrites :math:`v_{k-1}`, and each vector is handed to the caller as soon as it is
-known. In return, vectors are not reorthogonalised: they are only as orthogonal as the plain three-term recurrence
-leaves them in float32 with inner products in float64.
+:math:`P v_k - \beta_k v_{k-1}` overwrites :math:`v_{k-1}`, and each vector is passed to the caller as soon as it is
+computed. The price is that vectors cannot be reorthogonalised: they are only as orthogonal as the plain three-term
+recurrence leaves them in float32 with inner products in float64.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from polybasis import native
 from polybasis.graph import Graph
 from polybasis.krylov.rank import basis_ends
 
-MAX_EXPONENT = 40  # of a signal's largest entry; sums of squares stay far from the limits of float32
-# Smallest residual relative to the largest so far: vectors from smaller residuals would not be orthogonal.
+MAX_EXPONENT = 40  # of a signal's largest entry; keeps sums of squares far from the limits of float32
+# Smallest residual relative to the largest so far; vectors computed from smaller residuals would not be orthogonal.
 MIN_RESIDUAL = 3e-4
 CHANNELS = 64  # processed together in memory
 
 
 class StreamedBasis(NamedTuple):
-    """What remains of a basis whose vectors were handed out.
+    """The coefficients and timings of a basis whose vectors were passed to a callback.
 
     Attributes:
         gamma, sqrt_beta: (K+1, d); the last gamma is 0.
@@ -55,14 +55,14 @@ def streamed_basis(
         operator: the graph's :func:`polybasis.native.streamed` operator.
         u: the signals divided by :math:`2^{exponents}` and by the square roots of the degrees, (N, d); overwritten.
         w: zeros, (N, d); overwritten.
-        norms: lengths of the signals, (d,).
-        exponents: powers of two that the signals were divided by, (d,).
+        norms: norms of the signals, (d,).
+        exponents: exponents of the powers of two that the signals were divided by, (d,).
         K: the degree.
-        keep: called with k, u and a scale (d,) when :math:`v_k = D^{1/2} u \cdot scale` is known.
+        keep: called with k, u and a scale (d,) such that :math:`v_k = D^{1/2} u \cdot scale`.
         threads: number of threads.
 
     Raises:
-        OverflowError: with the channel, if a signal overflows float32.
+        OverflowError: if a signal overflows float32; the message gives the channel.
     """
     nodes, width = u.shape
     gamma, sqrt_beta = np.zeros((K + 1, width)), np.zeros((K + 1, width))
@@ -100,13 +100,13 @@ def streamed_basis(
 
 
 def first_exponents(peaks: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Powers of two to divide signals by, from their largest entries: 0 unless these are near the limits of float32."""
+    """Exponents of the powers of two to divide signals by: 0 unless their largest entries are near float32's limits."""
     _, found = np.frexp(peaks)
     return np.where(np.abs(found) > MAX_EXPONENT, found, 0).astype(np.int64)
 
 
 def plain_basis(graph: Graph, x: Tensor, K: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The same basis for a graph in memory: what a store holds for it, up to the rounding of the signals' lengths.
+    """The same basis for a graph in memory; equals the stored one up to rounding of the signals' norms.
 
     Args:
         graph: an unweighted graph without self-loops, N nodes.

@@ -1,7 +1,7 @@
 """Dropout and linear layers on dense or sparse features.
 
-On a CPU, torch's own dropout takes longer than the filter of a small graph; the native kernel draws its random numbers
-at little cost. Dropout of a zero is a zero, so dropping out only the nonzeros of sparse features is the same operation.
+On a CPU, torch's own dropout takes longer than the filter of a small graph; the native kernel draws random numbers
+cheaply. Dropout leaves zeros unchanged, so applying it only to the nonzeros of sparse features is equivalent.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def dropout(x: F, p: float, training: bool, offset: int = 0) -> F:
     Args:
         x: dense features of any shape, or sparse ones.
         p: probability of zeroing an entry.
-        training: whether to drop anything.
-        offset: index of the first entry in a larger array whose parts several processes drop; a multiple of 256.
+        training: whether to apply dropout.
+        offset: index of the first entry in a larger array that is divided among processes; a multiple of 256.
     """
     if not training or p <= 0:
         return x
@@ -55,7 +55,7 @@ class FeatureLinear(torch.nn.Linear):
 
 
 class _Dropout(torch.autograd.Function):
-    """Saves the seed instead of a mask: the backward pass draws the same entries again."""
+    """Saves the seed instead of a mask: the backward pass draws the same mask again."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, p: float, seed: int, offset: int) -> Tensor:

@@ -25,7 +25,7 @@ def draw_model(trained: TrainedModel, data: Data, out: Path) -> list[Path]:
         The files, PNG and SVG: ``responses``, ``basis`` and, if the basis has a weight function, ``weight-function``.
 
     Raises:
-        ValueError: if the model has no polynomial filter, or several, or cannot serve the data.
+        ValueError: if the model has no polynomial filter or several, or cannot be applied to the data.
     """
     trained.check(data)
     model, density = trained.model, None

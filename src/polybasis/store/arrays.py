@@ -1,4 +1,4 @@
-"""Arrays in files: mapped instead of read, processed in chunks, dropped from memory afterwards."""
+"""Arrays in files: memory-mapped, processed in chunks and then dropped from memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-CHUNK_ROWS = 1 << 17  # rows that are read or written at a time
+CHUNK_ROWS = 1 << 17  # rows to read or write at a time
 
 
 def chunks(rows: int, step: int = CHUNK_ROWS) -> Iterator[slice]:
@@ -27,13 +27,13 @@ def read_header(path: Path, kind: str, version: int, oldest: int) -> dict[str, A
 
     Args:
         path: the header file.
-        kind: the format it must state.
+        kind: the expected format.
         version: the version that this package writes.
-        oldest: the oldest version that it reads.
+        oldest: the oldest version that this package reads.
 
     Raises:
-        FileNotFoundError: if there is no such file.
-        ValueError: if the file is damaged or has another format or version.
+        FileNotFoundError: if the file does not exist.
+        ValueError: if the file is damaged or has a different format or version.
     """
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist; {path.parent} is not a {kind}")
@@ -51,11 +51,11 @@ def read_header(path: Path, kind: str, version: int, oldest: int) -> dict[str, A
 
 
 def open_array(path: Path, shape: tuple[int, ...]) -> NDArray[Any]:
-    """Maps a .npy file of the given shape.
+    """Memory-maps a .npy file of the given shape.
 
     Raises:
-        FileNotFoundError: if there is no such file.
-        ValueError: if it is damaged or has another shape.
+        FileNotFoundError: if the file does not exist.
+        ValueError: if the file is damaged or has a different shape.
     """
     try:
         array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
@@ -69,7 +69,7 @@ def open_array(path: Path, shape: tuple[int, ...]) -> NDArray[Any]:
 
 
 def create_array(path: Path, dtype: Any, shape: tuple[int, ...], *, by_column: bool = False) -> np.memmap[Any, Any]:
-    """Creates a mapped .npy file; its disk space is reserved at once, so that later writes cannot run out of it."""
+    """Creates a memory-mapped .npy file and reserves its disk space, so that later writes cannot fill the disk."""
     array = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape, fortran_order=by_column)
     try:
         with path.open("r+b") as file:
@@ -80,7 +80,7 @@ def create_array(path: Path, dtype: Any, shape: tuple[int, ...], *, by_column: b
 
 
 def drop_pages(array: NDArray[Any]) -> None:
-    """Releases the resident pages of a mapped file; the system keeps them in its file cache while there is room."""
+    """Releases the resident pages of a mapped file; they stay in the system's file cache while there is room."""
     mapping = getattr(array, "_mmap", None)
     if mapping is not None:
         mapping.madvise(mmap.MADV_DONTNEED)
@@ -101,7 +101,7 @@ def file_crc32(path: Path) -> int:
 
 
 def combined_checksum(checksums: dict[str, int]) -> str:
-    """One checksum of several."""
+    """Combines several checksums into one."""
     digest = 0
     for name, value in sorted(checksums.items()):
         digest = (digest * 1_000_003 + value + len(name)) % 2**64
@@ -109,7 +109,7 @@ def combined_checksum(checksums: dict[str, int]) -> str:
 
 
 def zeros(rows: int, width: int) -> NDArray[np.float32]:
-    """Page-aligned zeros, in huge pages where the system has them; 16 channels then fill one cache line."""
+    """Page-aligned zeros, in huge pages where available; 16 channels then fill exactly one cache line."""
     memory = mmap.mmap(-1, max(1, rows * width * 4), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     if hasattr(mmap, "MADV_HUGEPAGE"):
         memory.madvise(mmap.MADV_HUGEPAGE)
@@ -117,7 +117,7 @@ def zeros(rows: int, width: int) -> NDArray[np.float32]:
 
 
 class VectorWriter:
-    """A one-dimensional .npy file that is appended to."""
+    """Writes a one-dimensional .npy file by appending to it."""
 
     def __init__(self, path: Path, dtype: np.dtype[Any]) -> None:
         self.dtype, self.count = dtype, 0

@@ -2,14 +2,14 @@
 
 A finished store is a folder with
 
-- ``store.json``: what it was made of: data set, degree, blocks of channels, data type, feature transform;
-- ``vectors.npy``, (rows, K+1, channels): a node's values are contiguous, so that a batch of nodes reads little;
+- ``store.json``: the data set, degree, blocks of channels, data type and feature transform;
+- ``vectors.npy``, (rows, K+1, channels): a node's values are contiguous, so that reading a batch of nodes is cheap;
 - ``rows.npy``: the node of each row, ascending; ``y.npy``: its class; ``splits.npy`` (splits, rows): 1 training,
-  2 validation, 3 test; ``nodes.npy``: its name; the last three only if the data set has them;
+  2 validation, 3 test; ``nodes.npy``: its name; the last three exist only if the data set has them;
 - ``basis.json``, written last: gamma, sqrt_beta and rank of every channel, and checksums of the vectors.
 
-While a store is made, every finished block of channels has a ``block-0000.json`` with its coefficients, checksums and
-file name; the file has shape (K+1, rows, channels of the block). ``log.jsonl`` records how long the work took.
+While a store is being built, every finished block of channels has a ``block-0000.json`` with its coefficients,
+checksums and file name; the file has shape (K+1, rows, channels of the block). ``log.jsonl`` records timings.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ KIND, VERSION, OLDEST = "polybasis store", 3, 2
 
 @dataclass(frozen=True, eq=False)
 class BasisStore(LabelledNodes):
-    """An opened store; vectors are mapped, not read. Node i of ``y``, ``nodes`` and splits is row i.
+    """An open store; its vectors are memory-mapped. Entry i of ``y``, ``nodes`` and the splits belongs to row i.
 
-    Attributes beyond those of :class:`polybasis.data.dataset.LabelledNodes`:
+    Attributes in addition to those of :class:`polybasis.data.dataset.LabelledNodes`:
         path: the folder.
         vectors: (rows, K+1, channels), multiplied by :math:`2^{exponent}`.
         exponent: 0, but for float16: entries of unit vectors are about :math:`1/\\sqrt N`, below its normal numbers.
@@ -47,7 +47,7 @@ class BasisStore(LabelledNodes):
         rank: (channels,).
         K: the degree.
         feature_transform: the transform that was applied to the features.
-        dataset_identity: names the data set that the store was made of.
+        dataset_identity: identifies the data set that the store was built from.
         header: contents of ``store.json``.
     """
 
@@ -76,18 +76,18 @@ class BasisStore(LabelledNodes):
 
     @cached_property
     def fixed_splits(self) -> list[Masks]:  # type: ignore[override]
-        """Masks over the rows that come with the data set."""
+        """The splits that come with the data set, as masks over the rows."""
         count = self.header["splits"]
         return masks_of(open_array(self.path / "splits.npy", (count, len(self.rows))) if count else None)
 
     @property
     def fingerprint(self) -> str:
-        """Equal for two stores if they were made of the same data in the same way."""
+        """Equal for two stores if they were built from the same data with the same settings."""
         return f"{self.dataset_identity} {(self.K, self.header['rows'], self.header['dtype'], self.feature_transform)}"
 
     @property
     def structure_only(self) -> bool:  # type: ignore[override]
-        """False: a store is made of features."""
+        """Always False: a store is built from features."""
         return False
 
     @property
@@ -127,7 +127,7 @@ class BasisStore(LabelledNodes):
         """Reads all vectors and compares their checksums.
 
         Raises:
-            ValueError: names the damaged file.
+            ValueError: if a checksum differs; the message gives the file.
         """
         step = checked_rows(self.header)
         found = checksums(self.vectors, step)
@@ -145,10 +145,11 @@ def open_store(path: str | Path, *, verify: bool = False) -> BasisStore:
 
     Args:
         path: its folder.
-        verify: read all of it and compare checksums.
+        verify: read all vectors and compare their checksums.
 
     Raises:
-        FileNotFoundError, ValueError: for a store that is unfinished, damaged or of another version; names the file.
+        FileNotFoundError, ValueError: for a store that is unfinished, damaged or of an unsupported version; the
+            message gives the file.
     """
     folder = Path(path)
     header = read_header(folder / "store.json", KIND, VERSION, OLDEST)
@@ -202,13 +203,13 @@ def scale_exponent(nodes: int) -> int:
 
 
 def checked_rows(header: dict[str, Any]) -> int:
-    """Rows that share a checksum and are merged at a time: about 16 MB of vectors."""
+    """Number of rows that are merged at a time and share a checksum: about 16 MB of vectors."""
     row: int = (header["K"] + 1) * sum(header["blocks"]) * np.dtype(header["dtype"]).itemsize
     return max(1, (1 << 24) // row)
 
 
 def checksums(vectors: NDArray[Any], step: int, axis: int = 0) -> list[int]:
-    """Checksums of every ``step`` rows, which are on the given axis."""
+    """A checksum for every ``step`` rows along the given axis."""
     found = []
     for rows in chunks(vectors.shape[axis], step):
         found.append(crc32(vectors[rows] if axis == 0 else vectors[:, rows]))

@@ -1,4 +1,4 @@
-"""One block of channels of a store: two vectors in memory, the graph streamed from its files."""
+"""Computes one block of channels of a store, with two vectors in memory and the graph streamed from its files."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def finished_block(folder: Path, number: int) -> dict[str, Any] | None:
 
 
 class TwoVectors:
-    """Memory for two vectors that successive blocks share: allocating it can take the system a minute."""
+    """Memory for two vectors, reused by successive blocks because allocating it can take a minute."""
 
     def __init__(self, nodes: int) -> None:
         self.nodes = nodes
@@ -62,12 +62,12 @@ def make_block(
     on_step: OnBlockStep | None = None,
     memory: TwoVectors | None = None,
 ) -> None:
-    """Computes one block of a store that has been started and writes the rows to keep to a file.
+    """Computes one block of a store whose header exists and writes the rows to keep to a file.
 
     Args:
         graph: the graph, with features.
         folder: the store.
-        number: which block.
+        number: index of the block.
         threads: number of threads; torch's by default.
         on_step: called after every step.
         memory: memory to use for the two vectors.
@@ -86,7 +86,7 @@ def make_block(
     operator = native.streamed(graph.indptr, graph.indices, direct=direct)
     drop_pages(graph.indptr)  # read by the constructor
     threads = threads or torch.get_num_threads()
-    # A unique name: another machine of a cluster may compute the same block if this one was given up too early.
+    # A unique name: another machine of a cluster may compute the same block if this one was presumed lost.
     name = f"block-{number:04d}.{uuid.uuid4().hex}.npy"
     target = folder / f".{name}"
     try:
@@ -160,7 +160,8 @@ def _first_vector(
     """Writes the signals, divided by the square roots of the degrees, to ``u``.
 
     Returns:
-        Their lengths, and the powers of two that they were divided by: 0 except near the limits of float32.
+        Their norms, and the exponents of the powers of two that they were divided by: 0 except near the limits of
+        float32.
     """
     assert graph.x is not None
     width = channels.stop - channels.start

@@ -1,10 +1,10 @@
-"""A data set on disk: compressed rows in mapped files, without values, built under a memory limit.
+"""A data set on disk: the adjacency matrix in CSR format in memory-mapped files, built under a memory limit.
 
 A folder holds ``graph.json``, ``indptr.npy`` (int64) and ``indices.npy`` (int32, or int64 beyond 2^31 nodes) and, if
 the data has them, ``x.npy`` (nodes x features, column by column, so that a block of features is contiguous), ``y.npy``
 (class indices, -1 if unknown), ``splits.npy`` (splits x nodes: 1 training, 2 validation, 3 test, 0 none) and
-``nodes.npy`` (names). The graph is undirected and unweighted, without self-loops and duplicate edges; its degrees
-define the normalisation.
+``nodes.npy`` (names). The graph is undirected and unweighted, without self-loops or duplicate edges; its degrees
+define the normalisation, so no edge values are stored.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Edges = NDArray[np.integer[Any]]
 
 
 class Rows(Protocol):
-    """An array, or a stand-in for one, whose rows are requested in order, a chunk at a time."""
+    """An array, or an object like one, whose rows are requested in order, one chunk at a time."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -60,12 +60,12 @@ class Rows(Protocol):
 
 @dataclass(frozen=True)
 class GraphFolder:
-    """An opened graph folder; arrays are mapped, not read. :meth:`load` reads it into memory.
+    """An open graph folder; its arrays are memory-mapped. :meth:`load` reads it into memory.
 
     Attributes:
         path: the folder.
-        num_nodes, nonzeros: sizes of the adjacency matrix.
-        indptr, indices: its compressed rows.
+        num_nodes, nonzeros: number of rows and of nonzeros of the adjacency matrix.
+        indptr, indices: the adjacency matrix in CSR format.
         x: features, (nodes, features), or None.
         y: class indices, (nodes,), -1 if unknown, or None.
         splits: (splits, nodes), 1 training, 2 validation, 3 test, or None.
@@ -89,7 +89,7 @@ class GraphFolder:
         """Opens a folder.
 
         Raises:
-            FileNotFoundError, ValueError: if a file is missing or damaged; names the file.
+            FileNotFoundError, ValueError: if a file is missing or damaged; the message gives the file.
         """
         folder = Path(path)
         header = read_header(folder / "graph.json", KIND, VERSION, OLDEST)
@@ -138,7 +138,7 @@ class GraphFolder:
 
     @property
     def identity(self) -> str:
-        """Names the contents: the name of a catalogued data set, or the name and a checksum."""
+        """Identifies the contents: the name of a catalogued data set, or the name and a checksum."""
         checksum = combined_checksum(self.header["crc32"])
         return str(self.header.get("identity") or f"{self.name}@{checksum}")
 
@@ -146,7 +146,7 @@ class GraphFolder:
         """Reads the data set into memory.
 
         Raises:
-            ValueError: if it has no features.
+            ValueError: if the folder has no features.
         """
         if self.x is None:
             raise ValueError(f"{self.path} has no features; build it with --features")
@@ -168,13 +168,13 @@ class GraphFolder:
         )
 
     def verify(self) -> None:
-        """Reads everything and checks it: checksums, and rows that are ascending, in range and symmetric.
+        """Reads all files and checks their checksums and that rows are ascending, in range and symmetric.
 
-        Symmetry is checked with a sum of hashes over the edges above and below the diagonal, which agree by chance for
-        one graph in 2^64.
+        The symmetry check compares sums of hashes of the edges above and below the diagonal; it misses about one
+        asymmetric graph in 2^64.
 
         Raises:
-            ValueError: names the damaged file.
+            ValueError: if a file is damaged; the message gives the file.
         """
         for name, expected in self.header["crc32"].items():
             if file_crc32(self.path / name) != expected:
@@ -210,7 +210,7 @@ def _hash_pairs(low: NDArray[np.int64], high: NDArray[np.int64]) -> NDArray[np.u
 
 
 def write_graph_folder(path: str | Path, dataset: NodeDataset) -> GraphFolder:
-    """Writes a data set that is in memory.
+    """Writes a data set from memory to a new folder.
 
     Args:
         path: the folder, which must not exist.
@@ -221,7 +221,7 @@ def write_graph_folder(path: str | Path, dataset: NodeDataset) -> GraphFolder:
         FileExistsError: if the folder exists.
     """
     if dataset.structure_only:
-        raise ValueError(f"{dataset.name} has no features, which graph folders need; pass --features or features")
+        raise ValueError(f"{dataset.name} has no features, but a graph folder needs them; pass --features or features")
     graph = dataset.graph
     indptr, indices = graph.indptr.numpy().astype(np.int64), graph.indices.numpy()
     if (np.repeat(np.arange(graph.num_nodes), np.diff(indptr)) == indices).any():
@@ -265,18 +265,18 @@ def build_graph_folder(
 ) -> GraphFolder:
     """Builds a folder from a stream of edges in any order and direction; drops duplicates and self-loops.
 
-    Edges are first distributed over files by ranges of rows, each small enough to sort in memory; then each file
-    becomes a part of the matrix.
+    Edges are first distributed over files by range of rows; each file is small enough to sort in memory. Each sorted
+    file then becomes a part of the matrix.
 
     Args:
         path: the folder, which must not exist.
-        edges: arrays of shape (m, 2) with m up to some millions.
+        edges: arrays of shape (m, 2) with m up to a few million.
         num_nodes: number of nodes.
         x: features, (num_nodes, features).
         y: class indices, (num_nodes,), -1 if unknown.
         splits: (splits, num_nodes), 1 training, 2 validation, 3 test, 0 none.
         name: name of the data set.
-        identity: names the contents; a checksum unless given.
+        identity: identifies the contents; by default a checksum.
         memory: approximate memory limit in bytes.
 
     Raises:
@@ -394,7 +394,7 @@ def _write_node_data(
             raise ValueError(f"y has dtype {y.dtype}, shape {y.shape}; expected integers ({num_nodes},)")
         largest = int(y.max()) if len(y) else -1
         if largest >= 2**31:
-            raise ValueError(f"y has class {largest}; expected class indices from 0 on")
+            raise ValueError(f"y has class {largest}; expected class indices below 2^31")
         np.save(folder / "y.npy", y.astype(np.int32, copy=False))
         header["y"] = max(0, largest) + 1
     if splits is not None:
@@ -407,7 +407,7 @@ def _write_node_data(
 
 
 class _Building:
-    """A folder under construction, which is renamed when it is complete."""
+    """A folder under construction; it is renamed when it is complete."""
 
     def __init__(self, path: str | Path) -> None:
         self.target = Path(path)

@@ -14,7 +14,7 @@ def graph_folder_of(source: str, parent: Path, root: str | Path | None = None, m
 
     Args:
         source: a graph folder, or the name of a data set.
-        parent: where to write the folder of a named data set, as ``<name>.graph``.
+        parent: where to write the folder of a named data set, called ``<name>.graph``.
         root: the folder of all data sets.
         memory: memory limit in bytes for data sets that are read as a stream.
 

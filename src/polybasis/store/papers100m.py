@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from polybasis.store.graph_folder import Edges, GraphFolder, build_graph_folder
 
-BATCH = 1 << 22  # edges that are read at a time
+BATCH = 1 << 22  # edges to read at a time
 
 
 class NpzArray:
-    """An array of an ``.npz`` file that is read sequentially without unpacking the file."""
+    """An array in an ``.npz`` file, read sequentially without unpacking the file."""
 
     def __init__(self, path: Path, name: str) -> None:
         try:
@@ -35,7 +35,7 @@ class NpzArray:
         self._start, self._at = self._file.tell(), 0
 
     def skip(self, count: int) -> None:
-        """Continues at this index of the flat array."""
+        """Moves to this index of the flat array."""
         self._file.seek(self._start + count * self.dtype.itemsize)
 
     def take(self, count: int) -> NDArray[Any]:

@@ -1,4 +1,4 @@
-"""The optimal basis of a graph larger than memory: a plan, blocks of channels one by one or on a cluster, one store."""
+"""Precomputes the optimal basis of a graph larger than memory, in blocks of channels, here or on a cluster."""
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ from polybasis.store.blocks import (
 )
 from polybasis.store.graph_folder import GraphFolder
 
-WIDTHS = (64, 48, 32, 16, 8, 4, 2, 1)  # channels of a block; the kernels take 64 at once, a cache line holds 16
+WIDTHS = (64, 48, 32, 16, 8, 4, 2, 1)  # channels of a block; the kernels process 64 at once, a cache line holds 16
 BASE_MEMORY = 640 << 20  # Python, torch, file chunks in flight, and the buffers of two threads
-THREAD_MEMORY = 120 << 20  # buffers of each further thread if vectors are read in stripes
+THREAD_MEMORY = 120 << 20  # buffers of each additional thread if vectors are read in stripes
 Keep = Literal["labelled", "all"]
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What a precomputation needs.
+    """The blocks, memory and disk space of a precomputation.
 
     Attributes:
         K: degree.
         blocks: channels of each block.
         rows: number of rows to keep.
         memory: approximate peak memory in bytes.
-        disk: bytes of the store; twice as much while it is made.
+        disk: size of the store in bytes; building it takes twice as much.
     """
 
     K: int
@@ -61,7 +61,7 @@ class Plan:
 def plan_precompute(
     graph: GraphFolder, K: int, *, memory: int, rows: int, dtype: str = "float32", threads: int | None = None
 ) -> Plan:
-    """Divides the channels into blocks of which two vectors fit in memory.
+    """Divides the channels into blocks such that two vectors of a block fit in memory.
 
     Args:
         graph: the graph, with features.
@@ -76,7 +76,7 @@ def plan_precompute(
     """
     checked_degree(K)
     if graph.x is None:
-        raise ValueError(f"{graph.path} has no features to compute a basis of")
+        raise ValueError(f"{graph.path} has no features to compute a basis from")
     channels = graph.x.shape[1]
 
     more_threads = max(0, (threads or torch.get_num_threads()) - 2)
@@ -124,22 +124,22 @@ def precompute(
     cluster: str | None = None,
     on_step: OnBlockStep | None = None,
 ) -> BasisStore:
-    """Makes a store, or finishes one that was interrupted.
+    """Builds a store, or resumes an interrupted build.
 
     Args:
         graph: the graph, with features.
         out: the store's folder.
         K: the degree.
         memory: memory limit in bytes.
-        keep: rows of ``labelled`` nodes, or ``all``.
+        keep: which rows to store: those of ``labelled`` nodes, or ``all``.
         dtype: data type of the stored vectors, ``float32`` or ``float16``.
-        feature_transform: transform of the features; the store records it, and so do models trained on it.
+        feature_transform: transform of the features; recorded in the store and in models trained on it.
         threads: number of threads; torch's by default.
         cluster: address of a Ray cluster whose machines see both folders, or ``auto``; this machine by default.
         on_step: called after every step with the block, the number of blocks, the step and the number of steps.
 
     Raises:
-        ValueError: if the folder holds another store, another process works on it, or the memory limit is too low.
+        ValueError: if the folder contains another store, another process is using it, or the memory limit is too low.
         OSError: if the disk has too little space.
     """
     if dtype not in ("float32", "float16"):
@@ -167,17 +167,17 @@ def precompute(
                         on_step(done, len(missing), K + 1, K + 1)
             _merge_blocks(folder, header)
         store = open_store(folder)
-        for left in (*folder.glob("block-*"), *folder.glob(".block-*")):  # of this run and of killed ones
+        for left in (*folder.glob("block-*"), *folder.glob(".block-*")):  # from this run and from killed runs
             left.unlink(missing_ok=True)
     return store
 
 
 def _check_disk_space(folder: Path, plan: Plan) -> None:
-    """Refuses to start if the disk cannot hold the blocks and the array they are merged into."""
+    """Raises OSError if the disk has too little space for the blocks and the array they are merged into."""
     used = sum(path.stat().st_size for path in folder.iterdir())
     needed, free = 2 * plan.disk - used, shutil.disk_usage(folder).free
     if needed > free:
-        raise OSError(f"{folder} needs {needed / 2**30:.2f} GiB while it is made; the disk has {free / 2**30:.2f} GiB")
+        raise OSError(f"building {folder} needs {needed / 2**30:.2f} GiB; the disk has {free / 2**30:.2f} GiB free")
 
 
 @contextmanager
@@ -238,7 +238,7 @@ def _start(
             )
         return found
     folder.mkdir(parents=True, exist_ok=True)
-    leftovers = {"rows.npy", "y.npy", "splits.npy", "nodes.npy"}  # of a run that was killed during the lines below
+    leftovers = {"rows.npy", "y.npy", "splits.npy", "nodes.npy"}  # from a run that was killed in the lines below
     if any(path.name not in leftovers and not path.name.startswith(".store.json.") for path in folder.iterdir()):
         raise FileExistsError(f"{folder} is neither empty nor a store; choose another folder")
     for path in folder.iterdir():
@@ -257,7 +257,7 @@ def _start(
 
 
 def _merge_blocks(folder: Path, header: dict[str, Any]) -> None:
-    """Merges the blocks into one array in which a node's values are contiguous, verifying their checksums."""
+    """Verifies the checksums of the blocks and merges them into one array in which a node's values are contiguous."""
     K, rows, widths = header["K"], header["rows"], header["blocks"]
     start = time.monotonic()
     records, blocks = [], []

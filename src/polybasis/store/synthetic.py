@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from polybasis.store.graph_folder import Edges, GraphFolder, build_graph_folder
 
 CLASSES = 10
-BATCH = 1 << 22  # edges that are generated at a time
+BATCH = 1 << 22  # edges to generate at a time
 
 
 def synthetic_edges(nodes: int, edges: int, seed: int = 0) -> Iterator[Edges]:
@@ -27,7 +27,7 @@ def synthetic_edges(nodes: int, edges: int, seed: int = 0) -> Iterator[Edges]:
         Arrays of shape (m, 2).
     """
     rng = np.random.default_rng(seed)
-    stride = 0x9E3779B1 | 1  # coprime to the number of nodes below: scatters ranks over all nodes one to one
+    stride = 0x9E3779B1 | 1  # made coprime to the number of nodes below, so that it permutes the nodes
     while np.gcd(stride, nodes) != 1:
         stride += 2
     for first in range(0, edges, BATCH):
@@ -45,7 +45,7 @@ class SyntheticFeatures:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Data type of the file they are written to."""
+        """Data type that the features are stored in."""
         return np.dtype(np.float16)
 
     def __getitem__(self, rows: slice) -> NDArray[Any]:
@@ -71,7 +71,7 @@ def make_synthetic(
         features: number of features, float16.
         labelled: fraction of nodes that have one of ten random classes; they are split 50/25/25.
         memory: approximate memory limit in bytes.
-        seed: seed of all random numbers.
+        seed: random seed.
     """
     rng = np.random.default_rng([seed, 1])
     known = rng.random(nodes, dtype=np.float32) < labelled

@@ -1,4 +1,4 @@
-"""Training: configurations, fitting, jobs with results and saved models, tuning."""
+"""Training: configurations, fitting, jobs, results, saved models and tuning."""
 
 from typing import TYPE_CHECKING
 

@@ -11,18 +11,18 @@ BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
 
 
 class BacktrackingAdam:
-    """Adam that undoes steps which increase the loss.
+    """Adam that undoes steps that increase the loss.
 
-    With a constant step size, Adam keeps leaving a minimum it has found. Here a step is undone if the loss exceeds its
-    minimum so far by more than ``slack``; the momentum is then reset and the step size halved. The step size grows
-    again with every accepted step. Meant for full batches without dropout, where the loss is a function of the
-    parameters alone.
+    With a constant step size, Adam keeps overshooting a minimum that it has reached. This optimiser undoes a step if
+    the loss exceeds its minimum so far by more than ``slack``; it then resets the momentum and halves the step size.
+    The step size grows again with every accepted step. Use it for full batches without dropout, where the loss depends
+    only on the parameters.
 
     Several independent problems may be trained together: the last axis of every parameter is divided into as many equal
     parts as there are losses, and each problem has its own step size.
 
     Args:
-        groups: parameters with their learning rates.
+        groups: lists of parameters, each with its learning rate.
         slack: fraction by which a loss may exceed its minimum so far.
 
     >>> import torch

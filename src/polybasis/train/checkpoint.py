@@ -24,9 +24,9 @@ def write_checkpoint(
     """Writes a checkpoint.
 
     Args:
-        path: the file, named after the job's key, so that it can belong to one job only.
+        path: the file, named after the job's key, so that jobs do not share checkpoints.
         models: the model and, if there is one, its moving average, by name.
-        optimizer: its state is saved too.
+        optimizer: the optimiser whose state is saved.
         best: state of the best model so far.
         progress: numbers such as the epoch.
     """
@@ -45,10 +45,10 @@ def write_checkpoint(
 def read_checkpoint(
     path: Path, models: dict[str, torch.nn.Module], optimizer: torch.optim.Optimizer
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Restores models, optimiser and random state; returns the best state and the numbers.
+    """Restores models, optimiser and random state; returns the best model's state and the progress.
 
     Raises:
-        ValueError: if the file is damaged or belongs to another job; names the file.
+        ValueError: if the file is damaged or belongs to another job; the message gives the file.
     """
     try:
         with safe_open(path, framework="pt") as file:
@@ -71,5 +71,5 @@ def read_checkpoint(
         torch.set_rng_state(tensors["random"])
         return part("best."), progress
     except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as error:
-        reason = " ".join(str(error).split())  # torch writes several lines
+        reason = " ".join(str(error).split())  # torch's messages may have several lines
         raise ValueError(f"{path} is not a checkpoint of this job ({reason}); remove it to start over") from error

@@ -35,7 +35,7 @@ from polybasis.nn.models.model import Model, model_class
 
 EarlyStopping = Literal["score", "loss", "none"]
 Preset = Literal["published", "tuned"]
-BATCH_SIZE = 10_000  # of models on a precomputed basis
+BATCH_SIZE = 10_000  # default for models on a precomputed basis
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,9 @@ class ModelConfig:
     """The model.
 
     Attributes:
-        name: its name; see ``polybasis.nn.MODELS``.
+        name: name of the model; see ``polybasis.nn.MODELS``.
         hidden: hidden width.
-        precomputed: whether its filter runs on a precomputed basis of the features, as on a store.
+        precomputed: whether the model's filter uses a precomputed basis of the features, as in a store.
         arguments: the model's own hyperparameters, such as ``K`` and ``dropout``.
     """
 
@@ -57,14 +57,15 @@ class ModelConfig:
 
 @dataclass(frozen=True)
 class OptimizerConfig:
-    """Adam.
+    """The settings of Adam.
 
     Attributes:
         lr, weight_decay: by role of the parameters (``linear``, ``coefficients``, ``recurrence``); a role without an
-            entry uses that of ``linear``.
-        ema_decay: decay of the exponential moving average of the weights; the average is then what is validated and
+            entry uses the value for ``linear``.
+        ema_decay: decay of the exponential moving average of the weights; the averaged model is then validated and
             kept. None: no average.
-        batch_size: nodes in a batch, for models on a precomputed basis. None: all nodes of a graph, 10,000 of a store.
+        batch_size: nodes in a batch, for models on a precomputed basis. None: all nodes of a graph, or 10,000 nodes of
+            a store.
     """
 
     lr: dict[str, float] = field(default_factory=lambda: {"linear": 0.01})
@@ -82,8 +83,8 @@ class StoppingConfig:
     Attributes:
         epochs: maximum number of epochs.
         patience: epochs without improvement after which training stops.
-        early_stopping: what must improve: the validation ``score`` or the validation ``loss``; ties go to the later
-            epoch. ``none``: train for exactly ``epochs`` epochs and keep the last one.
+        early_stopping: the quantity that must improve: the validation ``score`` or the validation ``loss``; ties go to
+            the later epoch. ``none``: train for exactly ``epochs`` epochs and keep the last one.
     """
 
     epochs: int = 1000
@@ -97,17 +98,17 @@ _SECTION_OF = {item.name: name for name, section in SECTIONS.items() for item in
 
 @dataclass(frozen=True)
 class Config:
-    """A model with its hyperparameters and how to train it. :meth:`of` makes one from flat keywords.
+    """A model, its hyperparameters and how to train it. :meth:`of` creates one from keyword arguments.
 
     Attributes:
         model, optimizer, stopping: the sections.
-        ensemble_size: number of models trained from different initial weights; their mean probability is the
-            prediction.
+        ensemble_size: number of models trained from different initial weights; the prediction is the mean of their
+            probabilities.
         label_reuse: probability that the class of a training node is a feature in a training step; see
-            :class:`polybasis.nn.models.label_reuse.LabelReuse`. None: classes are not features.
+            :class:`polybasis.nn.models.label_reuse.LabelReuse`. None: classes are not used as features.
         feature_transform: ``row-normalize`` divides each node's features by their sum where it exceeds 1; ``binarize``
-            replaces nonzeros by 1. None: features are used as they are.
-        preset: where the values come from.
+            replaces nonzeros with 1. None: features are unchanged.
+        preset: the origin of the values, such as ``published`` or ``tuned``.
     """
 
     model: ModelConfig
@@ -124,9 +125,9 @@ class Config:
 
         Args:
             model: name of the model.
-            precomputed: whether its filter runs on a precomputed basis; the defaults are then those of the paper's
-                scaled-up experiments.
-            values: anything :meth:`replace` takes.
+            precomputed: whether the model's filter uses a precomputed basis; the defaults are then those of the paper's
+                large-scale experiments.
+            values: anything :meth:`replace` accepts.
 
         Raises:
             ValueError: for an unknown model or value.
@@ -149,10 +150,10 @@ class Config:
 
         Args:
             values: entries of any section or of the configuration itself, by name; any other name is an argument of
-                the model. ``lr`` and ``weight_decay`` may be a number for all roles.
+                the model. ``lr`` and ``weight_decay`` may each be one number for all roles.
 
         Raises:
-            ValueError: for a value that is not valid.
+            ValueError: for an invalid value.
 
         >>> Config.of("gcn").replace(dropout=0.2, lr=0.05).optimizer.lr
         {'linear': 0.05}
@@ -208,7 +209,7 @@ class Config:
         return _hyperparameters(self.model.name, self.model.precomputed)
 
     def make_model(self, features: int, classes: int, nodes: int) -> Model:
-        """A new model for these numbers of features, classes and nodes."""
+        """A new model for the given numbers of features, classes and nodes."""
         if self.ensemble_size > 1:
             from polybasis.nn.models.ensemble import Ensemble
 
@@ -242,7 +243,7 @@ class Config:
     # ---- documents -------------------------------------------------------------------------------------------------
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values by section; values that are None are omitted."""
+        """The values by section, as plain Python objects; None is omitted."""
         document: dict[str, Any] = {"preset": self.preset}
         for name in ("ensemble_size", "label_reuse", "feature_transform"):
             value = getattr(self, name)
@@ -259,14 +260,14 @@ class Config:
 
     @classmethod
     def from_dict(cls, document: dict[str, Any], origin: str = "configuration") -> Config:
-        """The configuration of a document.
+        """The configuration in a document; the inverse of :meth:`to_dict`.
 
         Args:
-            document: plain values by section.
+            document: values by section, as plain Python objects.
             origin: prefix of error messages.
 
         Raises:
-            ValueError: for unknown sections or keys, and values that are not valid.
+            ValueError: for unknown sections or keys, or invalid values.
         """
         known = {item.name for item in fields(cls)}
         for key in document:
@@ -278,7 +279,7 @@ class Config:
             if not isinstance(section, dict):
                 raise ValueError(f"{origin}: {name} is {section!r}; expected a section [{name}]")
             for key in section:
-                # Other keys of [model] are arguments of the model, which are checked below.
+                # Any other key of [model] is an argument of the model and is checked below.
                 default = "model" if name == "model" and key not in known else None
                 if _SECTION_OF.get(key, default) != name or key == "arguments":
                     expected = ", ".join(item.name for item in fields(SECTIONS[name]))
@@ -308,7 +309,7 @@ class Config:
         """Reads a TOML file.
 
         Raises:
-            ValueError: names the file, for a document that is not valid.
+            ValueError: if the document is invalid; the message gives the file.
         """
         try:
             document = tomllib.loads(Path(path).read_text())
@@ -327,7 +328,7 @@ def _hyperparameters(model: str, precomputed: bool) -> dict[str, Any]:
 
 
 def _changed(kind: type[Config], entries: dict[str, Any], values: dict[str, Any]) -> Config:
-    """A configuration with these sections and entries, in which some values are changed."""
+    """A configuration with the given sections and entries, and some values changed."""
     entries = {name: section() for name, section in SECTIONS.items() if name != "model"} | entries
     sections: dict[str, dict[str, Any]] = {name: {} for name in SECTIONS}
     for name, value in values.items():
@@ -352,7 +353,7 @@ def _toml(value: Any) -> str:
 
 
 def load_preset(model: str, dataset: str, preset: Preset = "published") -> Config | None:
-    """The hyperparameters of a model for a data set that come with the package, or None.
+    """The hyperparameters that this package includes for a model and a data set, or None.
 
     Args:
         model, dataset: their names.

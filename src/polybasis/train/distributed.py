@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-ALIGNMENT = 256  # the first row of a share is a multiple of it, as dropout requires
+ALIGNMENT = 256  # the first row of a share is a multiple of this, as dropout requires
 
 
 @dataclass(frozen=True)
@@ -26,13 +26,13 @@ class ProcessGroup:
     size: int
 
     def share(self, count: int) -> slice:
-        """This process's share of so many rows."""
+        """This process's share of ``count`` rows."""
         each = -(-count // (self.size * ALIGNMENT)) * ALIGNMENT
         first = self.rank * each
         return slice(first, max(first, min(count, first + each)))
 
     def all_reduce(self, tensors: Iterable[Tensor]) -> None:
-        """Replaces each tensor by its sum over all processes."""
+        """Replaces each tensor with its sum over all processes."""
         for tensor in tensors:
             dist.all_reduce(tensor)
 
@@ -42,11 +42,11 @@ class ProcessGroup:
         return tensor
 
     def require_equal(self, number: int, what: str) -> None:
-        """Raises an error if the number differs between processes, as it does if they do not see the same files.
+        """Checks that a number is the same in all processes; it differs if they do not see the same files.
 
         Args:
             number: this process's number.
-            what: what is counted, for the message.
+            what: the things that are counted, for the error message.
 
         Raises:
             ValueError: if the numbers differ.
@@ -62,8 +62,8 @@ class ProcessGroup:
 def process_group() -> Iterator[ProcessGroup]:
     """Connects the processes that torchrun started.
 
-    The processes disconnect when the work is done: a process that exits while connected may be aborted. After an error
-    they do not: the others may be waiting for a sum that never comes, and torchrun stops them.
+    The processes disconnect when the work is done, because a process that exits while connected may be aborted. After
+    an error they stay connected: other processes may be blocked in a reduction, and torchrun stops them.
     """
     dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
     yield ProcessGroup(dist.get_rank(), dist.get_world_size())

@@ -15,8 +15,8 @@ def evaluate(trained: TrainedModel, source: Source) -> list[dict[str, Any]]:
 
     Args:
         trained: the model.
-        source: the data. If the model was trained on it, or on a store of it, training, validation and test nodes are
-            scored separately.
+        source: the data. If the model was trained on it, or on a store built from it, training, validation and test
+            nodes are scored separately.
 
     Returns:
         One row for each set of nodes: ``nodes``, ``count``, ``accuracy``, the data's metric and ``cross entropy``.
@@ -27,12 +27,12 @@ def evaluate(trained: TrainedModel, source: Source) -> list[dict[str, Any]]:
     data = source.open()
     if not len(data.labelled):
         raise ValueError(f"{data.name} has no labelled nodes to score")
-    # Classes are compared as text: those of tables are text, those of arrays are integers.
+    # Compare classes as text: classes from tables are text, classes from arrays are integers.
     index = {str(value): i for i, value in enumerate(trained.classes)}
     unknown = [value for value in data.classes if str(value) not in index]
     if unknown:
         raise ValueError(f"{data.name} has the class {unknown[0]!r}, which is not one of the model's classes")
-    # The same class may have another index in this data than in the model, which may have more classes.
+    # A class may have different indices in the data and in the model, which may also have more classes.
     order = torch.tensor([index[str(value)] for value in data.classes])
     made = trained.provenance
     if made.get("data") == data.dataset_identity:

@@ -1,4 +1,4 @@
-"""Training a model: Adam, early stopping on validation data, checkpoints, ensembles."""
+"""Trains models with Adam and early stopping on validation data; writes checkpoints and trains ensembles."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from polybasis.train.checkpoint import read_checkpoint, write_checkpoint
 from polybasis.train.config import Config
 
 CHECKPOINT_SECONDS = 20.0
-SEED_STEP = 1_000_000  # between the models of an ensemble; larger than any number of splits
+SEED_STEP = 1_000_000  # difference between the seeds of an ensemble; larger than any number of splits
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,8 @@ class Evaluation(NamedTuple):
     """Class scores.
 
     Attributes:
-        logits: of the nodes that were asked for, (nodes, classes).
-        everything: of all nodes, (N, classes), if they were computed on the way.
+        logits: logits of the requested nodes, (nodes, classes).
+        everything: logits of all nodes, (N, classes), if they were computed anyway.
     """
 
     logits: Tensor
@@ -55,10 +55,10 @@ class Evaluation(NamedTuple):
 
 
 class Task(Protocol):
-    """Nodes to train on and to validate on: of a graph in memory, or rows of a store.
+    """Training and validation nodes of a graph in memory, or the corresponding rows of a store.
 
     Attributes:
-        split: the nodes.
+        split: the training, validation and test nodes.
         writes: whether this process writes files.
     """
 
@@ -88,15 +88,15 @@ class Task(Protocol):
 
 @dataclass(frozen=True)
 class Fit:
-    """A trained model and how training went.
+    """A trained model and a record of its training.
 
     Attributes:
-        model: in evaluation mode, at its best epoch; each model of an ensemble at its own.
-        task: what it was trained on.
+        model: the model of the best epoch, in evaluation mode; each model of an ensemble has its own best epoch.
+        task: the task it was trained on.
         val_score: its score on the validation nodes.
         epochs: number of epochs, summed over an ensemble.
-        seconds: training time without pauses.
-        logits: class scores of all nodes, (N, classes), if they were computed on the way.
+        seconds: training time, without interruptions.
+        logits: class scores of all nodes, (N, classes), if they were computed anyway.
     """
 
     model: Model
@@ -107,7 +107,7 @@ class Fit:
     logits: Tensor | None = None
 
     def score(self, nodes: Tensor) -> float | None:
-        """The score on some nodes; None if there are none."""
+        """The score on the given nodes; None if there are none."""
         if len(nodes) == 0:
             return None
         known = self.logits is not None
@@ -116,17 +116,17 @@ class Fit:
 
 
 class FullBatch:
-    """All nodes of a graph in memory at once. Features are transformed here, once."""
+    """Full-batch training on a graph in memory. Features are transformed once, in the constructor."""
 
     writes = True
     waited = 0.0
 
     def __init__(self, data: NodeDataset, split: Split, config: Config) -> None:
         if config.optimizer.batch_size is not None:
-            raise ValueError("batch_size applies to stores; a graph in memory is trained on as a whole")
+            raise ValueError("batch_size applies to stores; training on a graph in memory uses full batches")
         self.data, self.split = data, split
         self._x: Inputs = transform_features(data.x, config.feature_transform) if config.feature_transform else data.x
-        self._next: tuple[Model, Tensor] | None = None  # logits that the next epoch starts from
+        self._next: tuple[Model, Tensor] | None = None  # logits that the next epoch can reuse
 
     def make_model(self, config: Config) -> Model:
         model = config.make_model(self.data.x.shape[1], len(self.data.classes), len(self.data.y))
@@ -158,7 +158,7 @@ class FullBatch:
         deterministic = model.deterministic
         with torch.set_grad_enabled(deterministic):
             logits: Tensor = model(self._x, self.data.graph)
-        if deterministic:  # training mode would compute the same
+        if deterministic:  # training mode would compute the same logits
             self._next = model, logits
         return Evaluation(logits.detach()[nodes], logits.detach())
 
@@ -182,10 +182,10 @@ def fit(
         data: the graph, its features and classes.
         split: training and validation nodes.
         seed: seed of the initial weights and of dropout; model i of an ensemble uses seed + i * 1,000,000.
-        on_epoch: called after every epoch; may raise to stop training.
-        checkpoint: file for the state of the run, named after its job; if it exists, training resumes from it, on a
-            CPU with the same result as without an interruption. After a long run it stays, so that nothing is lost
-            before the result is safe; see :func:`remove_checkpoints`.
+        on_epoch: called after every epoch; may raise an exception to stop training.
+        checkpoint: file for the state of the run, named after its job. If it exists, training resumes from it; on a
+            CPU, the result is the same as that of an uninterrupted run. After a long run the file remains until the
+            caller has saved the result and calls :func:`remove_checkpoints`.
 
     Returns:
         The trained model and its validation score.
@@ -278,7 +278,7 @@ def _fit_single(
             if average is not None:
                 average.update_parameters(model)
             logits, everything = task.evaluate(validated, val)
-        except (NonFiniteError, OverflowError):  # diverged: filters refuse signals that are not finite
+        except (NonFiniteError, OverflowError):  # diverged: filters raise an error for non-finite signals
             break
         val_score, val_loss = task.data.score(logits, val), float(cross_entropy(logits, task.data.y[val]))
         rank = {"score": val_score, "loss": -val_loss, "none": epoch}[criterion]
@@ -304,14 +304,14 @@ def _fit_single(
 
 
 def remove_checkpoints(checkpoint: Path | None) -> None:
-    """Removes the checkpoint of a job, and those of the models of its ensemble."""
+    """Removes the checkpoint of a job and the checkpoints of the models of its ensemble."""
     if checkpoint is not None:
         for file in (checkpoint, *checkpoint.parent.glob(f"{checkpoint.stem}-*{checkpoint.suffix}")):
             file.unlink(missing_ok=True)
 
 
 def _within_ensemble(on_epoch: OnEpoch, number: int, size: int) -> OnEpoch:
-    """Reports the epochs of one model as part of those of the ensemble."""
+    """Converts the progress of one model to the progress of the ensemble."""
 
     def shown(progress: Progress) -> None:
         before = number * progress.epochs

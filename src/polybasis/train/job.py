@@ -1,4 +1,4 @@
-"""Jobs: (source, split, configuration, seed) -> checkpoint -> result line -> saved model, on a graph or on a store."""
+"""Training jobs on graphs and stores: a job writes checkpoints, a line in a results file and, optionally, a model."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ Data = NodeDataset | BasisStore
 
 @dataclass(frozen=True)
 class Source:
-    """Data that a job trains on, opened on first use, once per process.
+    """Data that a job trains on, opened once per process, on first use.
 
-    Make one with :meth:`named`, :meth:`folder` or :meth:`tables`.
+    Create one with :meth:`named`, :meth:`folder` or :meth:`tables`.
 
     Attributes:
         kind: the kind of source.
         name: name of the data set.
         protocol: its split protocol.
-        identity: names the contents; two sources with the same identity have the same contents.
+        identity: identifies the contents; two sources with the same identity have the same contents.
         open: returns the data: a data set in memory, or a store.
     """
 
@@ -51,7 +51,7 @@ class Source:
 
     @classmethod
     def named(cls, name: str, root: str | None = None) -> Source:
-        """A data set of the catalogue, which is not loaded yet.
+        """A data set of the catalogue; it is loaded on first use.
 
         Args:
             name: its name.
@@ -62,7 +62,7 @@ class Source:
         """
         if name not in CATALOGUE:
             raise unknown_dataset(name)
-        root = root or os.environ.get("POLYBASIS_DATA")  # read here: a worker on another machine may not have it
+        root = root or os.environ.get("POLYBASIS_DATA")  # read here: it may not be set on another machine
         read = partial(_load, name, None if root is None else str(Path(root).absolute()))
         return cls("data set", name, CATALOGUE[name].protocol, name, read)
 
@@ -71,7 +71,7 @@ class Source:
         """A graph folder or a store.
 
         Raises:
-            FileNotFoundError, ValueError: if it is neither, or damaged.
+            FileNotFoundError, ValueError: if the folder is damaged or neither of the two.
         """
         path = Path(path).absolute()
         if (path / "store.json").exists():
@@ -84,13 +84,13 @@ class Source:
 
     @classmethod
     def tables(cls, edges: str | Path, features: str | Path | None = None, labels: str | Path | None = None) -> Source:
-        """The user's own files, which are read at once.
+        """The user's own files; they are read immediately.
 
         Args:
             edges, features, labels: see :func:`polybasis.data.read_tables`.
 
         Raises:
-            FileNotFoundError, ValueError: if a file cannot be used; names file and line.
+            FileNotFoundError, ValueError: if a file is missing or invalid; the message gives the file and the line.
         """
         files = [None if path is None else Path(path).absolute() for path in (edges, features, labels)]
         read = partial(_read_tables, Path(edges).absolute(), *files[1:], _stamp(*files))
@@ -99,7 +99,7 @@ class Source:
 
 
 def _stamp(*files: Path | None) -> tuple[Any, ...]:
-    """Changes when one of the files does, so that data is not cached for longer."""
+    """A cache key that changes when one of the files changes."""
     found = [file.stat() for file in files if file is not None and file.exists()]
     return tuple((status.st_mtime_ns, status.st_size) for status in found)
 
@@ -134,7 +134,7 @@ class Job:
         config: the model and how to train it.
         source: the data.
         protocol: protocol of the split.
-        split: which split.
+        split: index of the split.
         seed: seed of the initial weights, dropout and the order of batches.
     """
 
@@ -156,7 +156,7 @@ class Job:
 
 
 def adapt_config(config: Config, source: Source) -> Config:
-    """The configuration adapted to the data: a store determines the feature transform and, by default, the degree.
+    """Adapts a configuration to the data: a store determines the feature transform and, by default, the degree.
 
     Raises:
         ValueError: if the configuration contradicts the store.
@@ -166,10 +166,10 @@ def adapt_config(config: Config, source: Source) -> Config:
     data = source.open()
     assert isinstance(data, BasisStore)
     if not config.model.precomputed:
-        raise ValueError(f"{data.path} is a store; models on it need precomputed = true in [model]")
+        raise ValueError(f"{data.path} is a store; to train on it, set precomputed = true in [model]")
     if config.feature_transform not in (None, data.feature_transform):
         raise ValueError(
-            f"feature_transform is {config.feature_transform!r}; {data.path} was made with "
+            f"feature_transform is {config.feature_transform!r}; {data.path} was built with "
             f"{data.feature_transform!r}: run precompute with --feature-transform"
         )
     K = config.model.arguments.get("K", data.K)
@@ -193,10 +193,10 @@ def run_job(
         checkpoints: folder for the checkpoint, from which an interrupted job resumes.
         out: folder to save the model to.
         on_epoch: called after every epoch.
-        group: the processes that train together, on a store.
+        group: the processes that train the model together, for stores only.
 
     Returns:
-        The result, as plain values.
+        The result, as plain Python objects.
 
     Raises:
         ValueError: if the data has changed since the job was planned, or has no nodes to train on.
@@ -253,26 +253,26 @@ def run_jobs(
     on_epoch: OnEpoch | None = None,
     on_result: OnResult | None = None,
 ) -> list[Result]:
-    """Runs all jobs that have no result yet and returns the results of all.
+    """Runs all jobs that have no result yet and returns the results of all jobs.
 
     Args:
         jobs: the jobs to run.
-        results: file of JSON lines. Each result is appended and synced at once, so that a kill loses only unfinished
-            jobs, which resume from their last checkpoint.
-        out: folder to save the model of a single job to; a job with a result but without this model runs again.
+        results: JSON Lines file. Each result is appended and synced immediately, so that a killed run loses only
+            unfinished jobs, which resume from their last checkpoint.
+        out: folder to save the model of a single job to; a job that has a result but no saved model runs again.
         processes: number of jobs to run in parallel; torch's threads are divided among them.
-        cluster: address of a Ray cluster, or ``auto``; each job then uses one of its processors.
-        group: the processes that train together, on a store.
+        cluster: address of a Ray cluster, or ``auto``; each job then uses one processor of the cluster.
+        group: the processes that train the model together, for stores only.
         on_epoch: called after every epoch if jobs do not run in parallel.
         on_result: called with each new result.
 
     Raises:
         ValueError: if ``out`` is given for several jobs.
-        OverflowError: if jobs diverged, after all others have finished.
+        OverflowError: if a job diverged; raised after all other jobs have finished.
     """
     if out is not None:
         if len(jobs) > 1:
-            raise ValueError("out holds one model; pass a single job")
+            raise ValueError("out can hold only one model; pass a single job")
         check_model_folder(out)
     wanted = {job.key: job for job in jobs}
     done = {result["key"]: result for result in read_lines(results) if result.get("key") in wanted}
@@ -310,7 +310,7 @@ def run_jobs(
 
 
 def _saved(out: Path | None, key: str) -> bool:
-    """Whether the model of a job is where it should be."""
+    """Whether the model of a job is saved in the folder; True if there is no folder."""
     if out is None:
         return True
     try:
@@ -321,16 +321,16 @@ def _saved(out: Path | None, key: str) -> bool:
 
 
 def check_model_folder(out: Path) -> None:
-    """Refuses a place where no model can be saved, before anything is trained.
+    """Checks before training that a model can be saved to a folder.
 
     Raises:
-        ValueError: for a file, or a folder with other contents.
+        ValueError: if ``out`` is a file, or a non-empty folder without a model.
     """
     if out.exists() and not (out / "model.json").exists():
         if not out.is_dir():
             raise ValueError(f"{out} is a file; choose a folder for the model")
         if any(out.iterdir()):
-            raise ValueError(f"{out} is not empty and holds no model; choose another folder")
+            raise ValueError(f"{out} is not empty and does not contain a model; choose another folder")
 
 
 def _run_in_turn(jobs: list[Job], failed: list[tuple[Job, OverflowError]], **options: Any) -> Iterator[Result]:

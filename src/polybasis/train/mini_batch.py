@@ -1,4 +1,4 @@
-"""Training on a store: rows of a precomputed basis in batches, optionally by several processes."""
+"""Mini-batch training on the rows of a store, optionally with several processes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from polybasis.train.fitting import Evaluation
 
 
 class Batches:
-    """Reads the next batch while the current one is processed; two batches are in memory.
+    """Reads the next batch while the current one is processed, with two batches in memory.
 
     Attributes:
         waited: seconds spent waiting for a batch.
@@ -35,7 +35,7 @@ class Batches:
         self._buffers = [np.empty((0, *store.vectors.shape[1:]), store.vectors.dtype) for _ in range(2)]
 
     def over(self, batches: list[NDArray[np.int64]]) -> Iterator[Tensor]:
-        """The vectors of each batch of rows in turn, (rows, K+1, channels); valid until the next one is requested."""
+        """Yields the vectors of each batch, (rows, K+1, channels); they are valid until the next batch is requested."""
         with ThreadPoolExecutor(1) as reader:
             coming = [reader.submit(self._read, 0, batches[0])] if batches else []
             for number in range(len(batches)):
@@ -55,7 +55,7 @@ class Batches:
 
 
 class MiniBatches:
-    """Rows of a store, a batch at a time."""
+    """Mini-batch training on the rows of a store."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class MiniBatches:
 
     @torch.no_grad()
     def evaluate(self, model: Model, nodes: Tensor) -> Evaluation:
-        """Computes class scores of some rows; each process computes some batches, and all processes get all scores."""
+        """Computes class scores of some rows. The batches are divided among the processes; each gets all scores."""
         model.eval()
         result = torch.zeros(len(nodes), len(self.data.classes), device=self._device)
         batches = [slice(first, first + self._batch_size) for first in range(0, len(nodes), self._batch_size)]

@@ -1,4 +1,4 @@
-"""Jobs in parallel: in processes of this machine or on a Ray cluster. Results come in the order of completion."""
+"""Runs jobs in parallel, in local processes or on a Ray cluster. Results arrive in the order of completion."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from polybasis.train.results import Result
 def run_on_cluster(
     jobs: list[Job], cluster: str, checkpoints: Path, out: Path | None, failed: list[tuple[Job, OverflowError]]
 ) -> Iterator[Result]:
-    """Runs jobs on a Ray cluster, each on one processor; appends those that diverged to ``failed``."""
+    """Runs jobs on a Ray cluster, each on one processor; appends jobs that diverge to ``failed``."""
     folders = (checkpoints.absolute(), None if out is None else out.absolute())
     for number, result in map_on_ray(_run_with, [(job, *folders) for job in jobs], address=cluster):
         try:
@@ -29,9 +29,9 @@ def run_on_cluster(
 def run_in_processes(
     jobs: list[Job], processes: int, checkpoints: Path, failed: list[tuple[Job, OverflowError]]
 ) -> Iterator[Result]:
-    """Runs jobs in so many processes, which share torch's threads; appends those that diverged to ``failed``."""
+    """Runs jobs in several processes, which share torch's threads; appends jobs that diverge to ``failed``."""
     threads = max(1, torch.get_num_threads() // processes)
-    # Workers start clean: forking a process that has used threads may deadlock.
+    # Spawn the workers: forking a process that has used threads may deadlock.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(
         processes, mp_context=context, initializer=torch.set_num_threads, initargs=(threads,)
@@ -46,7 +46,7 @@ def run_in_processes(
                     failed.append((futures[future], error))
                 except CancelledError:
                     pass
-                except Exception as error:  # jobs that run already finish, and their results are kept
+                except Exception as error:  # running jobs still finish, and their results are kept
                     broken = broken or error
                     for pending in futures:
                         pending.cancel()

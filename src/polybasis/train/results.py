@@ -15,12 +15,12 @@ Result = dict[str, Any]
 
 
 def read_results(path: Path) -> list[Result]:
-    """The results in a file, one for each job; an empty list if there is no such file."""
+    """The results in a file, one for each job; an empty list if the file does not exist."""
     return list({result["key"]: result for result in read_lines(path) if "key" in result}.values())
 
 
 def summary(scores: list[float]) -> dict[str, float]:
-    """Mean, standard deviation and half width of the 95 % confidence interval (Student's t)."""
+    """Mean, standard deviation and half-width of the 95 % confidence interval (Student's t)."""
     values = np.asarray(scores)
     if len(values) < 2:
         return {"mean": float(values.mean()), "std": 0.0, "ci95": 0.0}
@@ -37,7 +37,7 @@ def summary(scores: list[float]) -> dict[str, float]:
 def summarize(results: list[Result]) -> list[dict[str, Any]]:
     """One row for each model, data set, protocol and configuration; scores in percent.
 
-    ``mean``, ``std`` and ``ci95`` are those of the test scores; None if there are no test nodes.
+    ``mean``, ``std`` and ``ci95`` summarise the test scores; they are None if there are no test nodes.
     """
     groups: dict[tuple[str, ...], list[Result]] = {}
     for result in results:

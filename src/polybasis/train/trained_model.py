@@ -1,7 +1,8 @@
-"""A trained model: predictions for any source of the same features, and one versioned format on disk.
+"""Trained models: predictions for data with the same features, and a versioned format on disk.
 
-A saved model is a folder with ``model.json`` (configuration, classes, scores, provenance) and the weights it names, in
-safetensors. Models on a precomputed basis predict on graphs and on stores; other models predict on graphs only.
+A saved model is a folder with ``model.json`` (configuration, classes, scores, provenance, name of the weights file) and
+the weights in safetensors format. Models on a precomputed basis predict on graphs and on stores; other models predict
+on graphs only.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ KIND, VERSION = "polybasis model", 1
 
 @dataclass(frozen=True, eq=False)
 class TrainedModel:
-    """A trained model with what is needed to use it.
+    """A trained model with the information needed to apply it.
 
     Attributes:
         config: how it was trained.
@@ -45,7 +46,7 @@ class TrainedModel:
         val_score: its score on the validation nodes.
         epochs: number of epochs it was trained for.
         structure_only: whether it was trained without features, on structure only.
-        nodes: names of the only nodes it can predict for, if it is transductive.
+        nodes: names of the nodes it can predict for, if it is transductive; otherwise None.
         provenance: data set, protocol, split, seed, versions and job key.
     """
 
@@ -62,12 +63,12 @@ class TrainedModel:
 
     @classmethod
     def of(cls, config: Config, fitted: Fit, provenance: dict[str, Any] | None = None) -> TrainedModel:
-        """The result of a training run.
+        """Creates a trained model from the result of a training run.
 
         Args:
-            config: its configuration.
-            fitted: the trained model.
-            provenance: where it comes from.
+            config: the configuration of the run.
+            fitted: the result of the run.
+            provenance: data set, protocol, split, seed and job key.
         """
         data = fitted.task.data
         transductive = data.structure_only or fitted.model.transductive
@@ -91,10 +92,10 @@ class TrainedModel:
 
         Args:
             data: the data.
-            nodes: which nodes or rows; all by default.
+            nodes: indices of the nodes or rows; all by default.
 
         Raises:
-            ValueError: if the model cannot be applied to the data; says why.
+            ValueError: if the model cannot be applied to the data; the message gives the reason.
         """
         self.check(data)
         self.model.eval()
@@ -108,15 +109,15 @@ class TrainedModel:
         return task.evaluate(self.model, rows).logits
 
     def predict_proba(self, data: Data) -> NDArray[np.float32]:
-        """Probabilities of all nodes of a data set, or of all rows of a store, (N, classes)."""
+        """Class probabilities of all nodes of a data set, or of all rows of a store, (N, classes)."""
         probabilities: NDArray[np.float32] = self.logits(data).softmax(dim=1).numpy()
         return probabilities
 
     def check(self, data: Data) -> None:
-        """Refuses data that the model cannot be applied to.
+        """Checks that the model can be applied to the data.
 
         Raises:
-            ValueError: says why.
+            ValueError: if it cannot; the message gives the reason.
         """
         if isinstance(data, BasisStore):
             if not self.config.model.precomputed:
@@ -143,7 +144,7 @@ class TrainedModel:
             )
 
     def save(self, path: str | Path) -> None:
-        """Writes the model to a folder; an older model there stays valid until the new one is complete."""
+        """Writes the model to a folder; an existing model in it stays valid until the new one is complete."""
         folder = Path(path)
         content = save_tensors({name: value.contiguous() for name, value in self.model.state_dict().items()})
         weights = _weights_name(content)
@@ -173,8 +174,8 @@ class TrainedModel:
         """Reads a saved model.
 
         Raises:
-            FileNotFoundError: if the folder holds no model.
-            ValueError: if it is damaged or of another version.
+            FileNotFoundError: if the folder does not contain a model.
+            ValueError: if the model is damaged or has an unsupported version.
         """
         folder = Path(path)
         place = folder / "model.json"
@@ -202,8 +203,8 @@ class TrainedModel:
                 provenance=document["provenance"],
             )
         except (ValueError, KeyError, TypeError, RuntimeError, AttributeError, SafetensorError) as error:
-            reason = " ".join(str(error).split())  # torch writes several lines
-            raise ValueError(f"{folder} does not hold a readable model: {reason}") from error
+            reason = " ".join(str(error).split())  # torch's messages may have several lines
+            raise ValueError(f"{folder} does not contain a readable model: {reason}") from error
 
 
 def _weights_name(content: bytes) -> str:
@@ -211,7 +212,7 @@ def _weights_name(content: bytes) -> str:
 
 
 def _read_weights(path: Path) -> bytes:
-    """The weights, compared with the checksum in their name."""
+    """Reads the weights and verifies the checksum in the file name."""
     if not path.exists():
         raise ValueError(f"{path} does not exist")
     content = path.read_bytes()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 LEARNING_RATES = [0.0005, 0.001, 0.005, 0.01, 0.02, 0.03, 0.04, 0.05]
 WEIGHT_DECAYS = [0.0, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3]
 DROPOUTS = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9]
-# Choices for the arguments of models; other arguments keep their defaults.
+# Choices for arguments of the models; other arguments keep their defaults.
 ARGUMENTS: dict[str, list[Any]] = {
     "K": [2, 4, 8, 12, 16, 20],
     "alpha": [0.1, 0.2, 0.5, 0.9],
@@ -39,10 +39,10 @@ ARGUMENTS: dict[str, list[Any]] = {
 
 
 def import_optuna() -> Any:
-    """Optuna.
+    """Imports Optuna.
 
     Raises:
-        ImportError: says how to install it.
+        ImportError: if Optuna is not installed; the message says how to install it.
     """
     try:
         import optuna
@@ -52,9 +52,9 @@ def import_optuna() -> Any:
 
 
 def suggest(trial: optuna.Trial, start: Config) -> Config:
-    """A configuration from the paper's search space: degree, learning rates and decays by role, dropout rates.
+    """A configuration from the paper's search space: degree, dropout, and learning rates and weight decays by role.
 
-    The paper lists learning rates up to 0.5; those of its published hyperparameters are all included.
+    The paper lists learning rates up to 0.5; this search space includes all that its published hyperparameters use.
     """
     values: dict[str, Any] = {}
     for name in start.hyperparameters():
@@ -69,14 +69,14 @@ def suggest(trial: optuna.Trial, start: Config) -> Config:
 
 @dataclass(frozen=True)
 class Search:
-    """What the workers of one search have in common.
+    """The settings that the workers of a search share.
 
     Attributes:
-        start: what all trials share: model, epochs, patience, hidden width, arguments that are not searched.
-        protocol, splits: a trial's score is the mean validation score over this many splits.
-        trials: number of finished or pruned trials, those of earlier calls and other workers included.
-        study: file of the study, which workers share and an interrupted search resumes from.
-        known: a configuration to try first, as far as it is in the search space.
+        start: the values that all trials share: model, epochs, patience, hidden width and arguments not searched over.
+        protocol, splits: split protocol and number of splits; a trial's score is its mean validation score over them.
+        trials: number of finished or pruned trials, including those of earlier calls and of other workers.
+        study: file of the study, shared by all workers; an interrupted search resumes from it.
+        known: a configuration to try first; values outside the search space are ignored.
     """
 
     start: Config
@@ -88,7 +88,7 @@ class Search:
 
 
 def run_worker(source: Source, search: Search, seed: int) -> None:
-    """One worker of a search."""
+    """Runs one worker of a search."""
     data = source.open()
     assert isinstance(data, NodeDataset)
     tune(data, search, seed=seed)
@@ -97,13 +97,13 @@ def run_worker(source: Source, search: Search, seed: int) -> None:
 def tune(
     data: NodeDataset, search: Search, *, seed: int = 0, on_trial: Callable[[int, float], None] | None = None
 ) -> tuple[Config, float]:
-    """Searches until the study has enough finished trials; several workers may share a study.
+    """Runs trials until the study has enough of them; several workers may share a study.
 
     Args:
         data: the data set.
-        search: what to search and for how long.
+        search: the settings of the search.
         seed: seed of the sampler.
-        on_trial: called with the number of trials and the best score after each.
+        on_trial: called after each trial with the number of trials and the best score.
 
     Returns:
         The best configuration and its validation score.
@@ -121,7 +121,7 @@ def tune(
     splits = [data.split(search.protocol, number) for number in range(search.splits)]
     search.study.parent.mkdir(parents=True, exist_ok=True)
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    # Optuna's storage for several processes without a database server.
+    # The storage that several processes can share without a database server.
     storage = optuna.storages.JournalStorage(JournalFileBackend(str(search.study)))
     name = _study_name(data, search)
     study = optuna.create_study(
@@ -165,7 +165,7 @@ def tune(
 
 
 def _study_name(data: NodeDataset, search: Search) -> str:
-    """Trials of searches that differ in anything but their length are not mixed."""
+    """The name of the study; searches share a study only if they differ in nothing but the number of trials."""
     common = json.dumps([search.start.to_dict(), data.fingerprint, search.protocol, search.splits], sort_keys=True)
     return f"{search.start.model.name} on {data.name}, {hashlib.sha256(common.encode()).hexdigest()[:16]}"
 
@@ -187,6 +187,6 @@ def _as_parameters(config: Config) -> dict[str, Any]:
 
 
 def _trial_count(storage: optuna.storages.BaseStorage, name: str) -> int:
-    """Number of trials so far, so that a resumed search does not draw the same numbers again."""
+    """Number of trials so far; part of the sampler's seed, so that a resumed search does not repeat its samples."""
     known = {study.study_name: study for study in import_optuna().get_all_study_summaries(storage)}
     return known[name].n_trials if name in known else 0

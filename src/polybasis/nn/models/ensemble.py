@@ -1,4 +1,4 @@
-"""Models that were trained from different initial weights and classify together."""
+"""Ensembles of models trained from different initial weights."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Ensemble(Model):
     .. math:: Y = \log \frac{1}{M} \sum_m \mathrm{softmax}(Y_m)
 
     Args:
-        models: two or more models of one kind, with the same features and classes.
+        models: two or more models of the same class, with the same features and classes.
     """
 
     def __init__(self, models: Iterable[Model]) -> None:

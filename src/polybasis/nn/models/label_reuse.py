@@ -12,15 +12,15 @@ from polybasis.nn.models.model import Inputs, Model, Precomputed
 
 
 class LabelReuse(Model):
-    r"""A model with one more feature for each class: 1 for a training node of that class, 0 for all other nodes.
+    r"""A model with an additional feature for each class: 1 for a training node of that class, 0 for all other nodes.
 
-    In evaluation the classes of all training nodes are features, so that scores on training nodes are meaningless. In
-    each training step a random subset of these classes are features, and the loss is computed on the other training
-    nodes (masked label prediction, Shi et al., 2021). The classes are part of the model's state; the model can be
-    applied only to the graph it was trained on.
+    In evaluation mode, the classes of all training nodes are features, so scores on training nodes are meaningless. In
+    each training step, the classes of a random subset of the training nodes are features, and the loss is computed on
+    the other training nodes (masked label prediction, Shi et al., 2021). The classes are part of the model's state, and
+    the model can be applied only to the graph it was trained on.
 
     Args:
-        model: a model that takes the features followed by one for each class.
+        model: a model whose inputs are the features followed by one feature for each class.
         probability: probability that the class of a training node is a feature in a training step.
         num_nodes: number of nodes of the graph.
     """
@@ -60,16 +60,16 @@ class LabelReuse(Model):
             return x
         if len(x) != len(self.known):
             raise ValueError(
-                f"x has {len(x)} nodes; label reuse predicts only for the graph it was trained on, which has "
+                f"x has {len(x)} nodes; a model with label reuse can be applied only to its training graph, which has "
                 f"{len(self.known)}"
             )
         return Precomputed((hstack(x, one_hot(self.known + 1, self.out_channels + 1)[:, 1:].float()),))
 
     def training_loss(self, x: Inputs, graph: Graph, nodes: Tensor, y: Tensor) -> Tensor:
-        """The mean cross entropy over the training nodes whose class is hidden in this step.
+        """The mean cross entropy over the training nodes whose classes are hidden in this step.
 
         Args:
-            x: features, or what :meth:`precompute` makes of them.
+            x: features, or the result of :meth:`precompute`.
             graph: the graph, N nodes.
             nodes: the training nodes.
             y: classes of all nodes, (N,).

@@ -20,7 +20,8 @@ class LINK(Model):
     """Logistic regression on the rows of the adjacency matrix (Zheleva and Getoor, 2009).
 
     Args:
-        in_channels, hidden_channels, out_channels: unused, unused, classes.
+        in_channels, hidden_channels: unused.
+        out_channels: number of classes.
         num_nodes: number of nodes.
     """
 
@@ -42,7 +43,7 @@ class LINKX(Model):
     """MLPs on features and on adjacency rows, then a joint MLP (Lim et al., 2021); wraps PyG's LINKX.
 
     Args:
-        in_channels, hidden_channels, out_channels: features, hidden width, classes.
+        in_channels, hidden_channels, out_channels: number of features, hidden width, number of classes.
         layers: depth of the joint MLP.
         edge_layers, node_layers: depth of the MLPs on adjacency rows and on features.
         dropout: dropout rate in the joint MLP.

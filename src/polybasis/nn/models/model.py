@@ -21,7 +21,7 @@ from polybasis.nn.models.names import MODEL_CLASSES
 
 @dataclass(frozen=True)
 class Precomputed:
-    """What :meth:`Model.precompute` makes of features and a graph, to be passed to a model in place of features."""
+    """The result of :meth:`Model.precompute`, which a model accepts in place of features."""
 
     values: tuple[Any, ...]
 
@@ -35,7 +35,7 @@ class Model(torch.nn.Module, ABC):
         out_channels: number of classes.
         num_nodes: number of nodes; needed only by models with weights for each node.
 
-    Further arguments are the model's own hyperparameters, all with defaults.
+    Additional arguments are the model's own hyperparameters; all have defaults.
     """
 
     def __init__(self, in_channels: int, hidden_channels: int, out_channels: int, num_nodes: int | None = None) -> None:
@@ -55,7 +55,7 @@ class Model(torch.nn.Module, ABC):
         """Class scores (logits) of all nodes.
 
         Args:
-            x: features, (N, in_channels), or what :meth:`precompute` makes of them.
+            x: features, (N, in_channels), or the result of :meth:`precompute`.
             graph: the graph, N nodes.
 
         Returns:
@@ -63,16 +63,16 @@ class Model(torch.nn.Module, ABC):
         """
 
     def precompute(self, x: Inputs, graph: Graph) -> Inputs:
-        """The part of :meth:`forward` that depends on no parameter; the features themselves unless overridden.
+        """The part of :meth:`forward` that does not depend on parameters; by default, the features themselves.
 
         Args:
-            x: features, (N, in_channels); a result of this method is returned as it is.
+            x: features, (N, in_channels); a result of this method is returned unchanged.
             graph: the graph, N nodes.
         """
         return x
 
     def parameter_groups(self) -> dict[Role, list[Parameter]]:
-        """Trainable parameters by role; an optimiser may have a learning rate and a weight decay for each."""
+        """Trainable parameters by role; each role may have its own learning rate and weight decay."""
         groups: dict[Role, list[Parameter]] = {"linear": [], "coefficients": [], "recurrence": []}
         for module in self.modules():
             roles: dict[str, Role] = module.roles if isinstance(module, FilterLayer) else {}
@@ -107,7 +107,7 @@ def model_class(name: str) -> type[Model]:
     """The class of a model by name.
 
     Raises:
-        ValueError: for an unknown name; lists the known ones.
+        ValueError: for an unknown name; the message lists the known names.
     """
     if name not in MODEL_CLASSES:
         raise ValueError(f"unknown model {name!r}; expected one of {', '.join(MODEL_CLASSES)}")
@@ -116,7 +116,7 @@ def model_class(name: str) -> type[Model]:
 
 
 class _Models(Mapping[str, type[Model]]):
-    """All models by name; classes are imported when they are first used."""
+    """All models by name; classes are imported on first use."""
 
     def __getitem__(self, name: str) -> type[Model]:
         if name not in MODEL_CLASSES:

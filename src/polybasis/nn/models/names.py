@@ -1,4 +1,4 @@
-"""The names of the models and where their classes are, for code that must not import torch."""
+"""The names and locations of the model classes, for code that must not import torch."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 r"""Models on a precomputed basis: a filter on the optimal basis of the features, then an MLP.
 
 The basis V of the features is fixed, so a filter is :math:`p(P) x = \|x\| V p(T) e_0`: a batch of nodes needs only its
-rows of V, and no parameter depends on the size of the graph. The paper scales OptBasisGNN up this way; every polynomial
-filter can be computed on the same basis, those of FavardGNN and BernNet too.
+rows of V, and no parameter depends on the size of the graph. The paper scales OptBasisGNN up this way; every other
+polynomial filter, including those of FavardGNN and BernNet, can be computed on the same basis.
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ def _chebii(channels: int, K: int) -> FilterLayer:
 
 
 def _jacobi(channels: int, K: int, a: float = 1.0, b: float = 1.0, scale: float = 1.0) -> FilterLayer:
-    # On a graph, JacobiConv has one filter for each class. One for each of thousands of features trains badly: their
-    # vectors in a fixed basis are far from orthogonal. Its coefficient decomposition is omitted: it makes the initial
-    # coefficients of high degrees, and the steps taken on them, small.
+    # On a graph, JacobiConv has one filter for each class. Here it has a single filter: one for each of thousands of
+    # features would train badly, because their vectors in a fixed basis are far from orthogonal. Its coefficient
+    # decomposition is omitted, because it makes the coefficients of high degrees, and their updates, small.
     return SharedFilter(channels, K, Jacobi(a, b), first_factor(scale) ** torch.arange(K + 1))
 
 
 def _hops(channels: int, K: int) -> None:
-    """SIGN learns no filter: its first layer sees all hops."""
+    """SIGN does not learn a filter: its first layer takes all hops as input."""
 
 
 FILTERS: dict[str, Callable[..., FilterLayer | None]] = {
@@ -95,18 +95,18 @@ def precomputed_hyperparameters(model: str) -> dict[str, Any]:
 class PrecomputedGNN(Model):
     """A filter on a precomputed basis, then an MLP.
 
-    All filters are homogeneous in the signal: coefficients in the optimal basis are multiplied by the signals' lengths,
-    so that every filter but those of SIGN and JacobiConv is initially close to the identity.
+    All filters are homogeneous in the signal: coefficients in the optimal basis are multiplied by the norms of the
+    signals. Initially, every filter except those of SIGN and JacobiConv is close to the identity.
 
     Args:
-        model: whose filter: ``optbasisgnn``, ``favardgnn``, ``gpr-gnn``, ``bernnet``, ``chebnetii``, ``jacobiconv``, or
-            ``sign``, whose first layer sees all of X, PX, .., P^K X instead of a filter's output.
-        in_channels, hidden_channels, out_channels: channels of the basis, hidden width, classes.
-        K: degree of the filter; at most that of the basis.
+        model: the model whose filter is used: ``optbasisgnn``, ``favardgnn``, ``gpr-gnn``, ``bernnet``, ``chebnetii``,
+            ``jacobiconv``, or ``sign``, whose first layer takes X, PX, .., P^K X instead of a filter's output.
+        in_channels, hidden_channels, out_channels: channels of the basis, hidden width, number of classes.
+        K: degree of the filter; at most the degree of the basis.
         layers: number of linear layers; three in the paper.
-        dropout: dropout rate before each of them.
+        dropout: dropout rate before each linear layer.
         num_nodes: unused.
-        arguments: further arguments of the filter.
+        arguments: additional arguments of the filter.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class PrecomputedGNN(Model):
         self.lins = torch.nn.ModuleList(torch.nn.Linear(*pair) for pair in pairwise(widths))
 
     def start_at(self, gamma: Tensor, sqrt_beta: Tensor) -> None:
-        """Initialises the free recurrence of FavardGNN with that of a basis, unless ``start`` is ``chebyshev``.
+        """Initialises the free recurrence of FavardGNN with that of a basis if ``start`` is ``optimal``.
 
         Args:
             gamma, sqrt_beta: (K+1 or more, in_channels).
@@ -156,7 +156,7 @@ class PrecomputedGNN(Model):
         """Class scores.
 
         Args:
-            x: features, (N, in_channels); their basis is computed block by block. Or rows of a basis, see
+            x: features, (N, in_channels), whose basis is computed block by block; or rows of a basis, see
                 :meth:`on_basis`.
             graph: the graph, N nodes; not needed for rows of a basis.
 
@@ -185,13 +185,13 @@ class PrecomputedGNN(Model):
 
     @staticmethod
     def on_basis(vectors: Tensor, gamma: Tensor, sqrt_beta: Tensor, offset: int = 0, scale: float = 1.0) -> Precomputed:
-        """Rows of a basis as input of the model.
+        """Packs rows of a basis as input for the model.
 
         Args:
             vectors: (batch, K+1 or more, in_channels).
             gamma, sqrt_beta: coefficients of the basis, (K+1 or more, in_channels).
-            offset: index of the first row in a larger batch that several processes share; a multiple of 256.
-            scale: power of two that the vectors are to be multiplied by.
+            offset: index of the first row in a larger batch that is divided among processes; a multiple of 256.
+            scale: power of two to multiply the vectors by.
         """
         return Precomputed((vectors, gamma, sqrt_beta, offset, scale))
 
@@ -207,7 +207,7 @@ class PrecomputedGNN(Model):
 
 
 def basis_of(graph: Graph, x: Tensor, K: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The basis that a store would hold, or that of :func:`polybasis.optimal_basis` if the graph has weights.
+    """The basis that a store would contain; if the graph has weights, that of :func:`polybasis.optimal_basis`.
 
     Args:
         graph: the graph, N nodes.
@@ -236,11 +236,11 @@ def filtered(vectors: Tensor, coordinates: Tensor) -> Tensor:
     return cast(Tensor, _Filtered.apply(vectors, coordinates))  # type: ignore[no-untyped-call]
 
 
-CHUNK_NUMBERS = 1 << 17  # of one degree, so that partial sums stay in the cache
+CHUNK_NUMBERS = 1 << 17  # numbers of one degree in a chunk, so that partial sums stay in the cache
 
 
 class _Filtered(torch.autograd.Function):
-    """Reads the vectors once in each direction; einsum would copy them."""
+    """Reads the vectors once in the forward and once in the backward pass; einsum would copy them."""
 
     @staticmethod
     def forward(ctx: Any, vectors: Tensor, coordinates: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Features propagated once, then an MLP: SIGN, GBP, NDLS."""
+"""Models that propagate the features once and then apply an MLP: SIGN, GBP and NDLS."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from polybasis.nn.models.model import Inputs, Model, Precomputed
 
 
 class SIGN(Model):
-    """A linear layer for each of X, PX, .., P^K X, combined by a last one (Frasca et al., 2020).
+    """A linear layer for each of X, PX, .., P^K X, and a final layer that combines them (Frasca et al., 2020).
 
     Args:
-        in_channels, hidden_channels, out_channels: features, hidden width of each hop, classes.
+        in_channels, hidden_channels, out_channels: number of features, hidden width of each hop, number of classes.
         K: number of hops.
         dropout: dropout rate before every layer.
     """
@@ -57,7 +57,7 @@ class PropagatedMLP(MLP):
 
     @abstractmethod
     def propagate(self, x: Tensor, graph: Graph) -> Tensor:
-        """The features that the MLP sees, (N, in_channels).
+        """The input of the MLP, (N, in_channels).
 
         Args:
             x: features, (N, in_channels), dense.
@@ -79,13 +79,13 @@ class PropagatedMLP(MLP):
 class GBP(PropagatedMLP):
     r"""Generalised PageRank :math:`\sum_k \alpha(1-\alpha)^k (D^{r-1} A D^{-r})^k X`, then an MLP (Chen et al., 2020).
 
-    The propagation is exact; the paper approximates it by random walks and push.
+    The propagation is exact; the paper approximates it with random walks and push operations.
 
     Args:
-        in_channels, hidden_channels, out_channels: features, hidden width, classes.
+        in_channels, hidden_channels, out_channels: number of features, hidden width, number of classes.
         K: number of hops.
-        alpha: probability of stopping.
-        r: exponent of the normalisation; 1/2 is the symmetric one.
+        alpha: stopping probability.
+        r: exponent of the normalisation; 1/2 is the symmetric normalisation.
         layers, dropout: number of layers and dropout rate of the MLP.
         num_nodes: unused.
     """
@@ -120,12 +120,12 @@ class NDLS(PropagatedMLP):
     r"""Node-dependent local smoothing, then an MLP (Zhang et al., 2021).
 
     A node is smoothed until it is within ``epsilon`` of the stationary state,
-    :math:`K(v) = \min\{k : \|(P^\infty X)_v - (P^k X)_v\| < \epsilon\}`, and gets the mean over these steps.
+    :math:`K(v) = \min\{k : \|(P^\infty X)_v - (P^k X)_v\| < \epsilon\}`; its features are the mean over these steps.
 
     Args:
-        in_channels, hidden_channels, out_channels: features, hidden width, classes.
+        in_channels, hidden_channels, out_channels: number of features, hidden width, number of classes.
         K: maximum number of steps.
-        epsilon: distance to the stationary state, relative to the largest initial one.
+        epsilon: distance to the stationary state, relative to the largest initial distance.
         layers, dropout: number of layers and dropout rate of the MLP.
         num_nodes: unused.
     """

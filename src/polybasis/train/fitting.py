@@ -110,8 +110,7 @@ class Fit:
         """The score on the given nodes; None if there are none."""
         if len(nodes) == 0:
             return None
-        known = self.logits is not None
-        logits = self.logits[nodes] if known else self.task.evaluate(self.model, nodes).logits  # type: ignore[index]
+        logits = self.task.evaluate(self.model, nodes).logits if self.logits is None else self.logits[nodes]
         return self.task.data.score(logits, nodes)
 
 

@@ -22,7 +22,7 @@ from polybasis.store.basis_store import BasisStore, open_store
 from polybasis.store.graph_folder import GraphFolder
 from polybasis.train.config import Config
 from polybasis.train.distributed import ProcessGroup
-from polybasis.train.fitting import OnEpoch, fit, fit_task, remove_checkpoints
+from polybasis.train.fitting import FullBatch, OnEpoch, Task, fit_task, remove_checkpoints
 from polybasis.train.results import Result
 
 OnResult = Callable[[Result], None]
@@ -145,8 +145,7 @@ class Job:
     seed: int
 
     def __post_init__(self) -> None:
-        if self.source.kind == "store":
-            object.__setattr__(self, "config", adapt_config(self.config, self.source))
+        object.__setattr__(self, "config", adapt_config(self.config, self.source))
 
     @cached_property
     def key(self) -> str:
@@ -207,13 +206,14 @@ def run_job(
         raise ValueError(f"{data.name} has changed since the job was planned; run the command again")
     split = data.split(job.protocol, job.split)
     checkpoint = None if checkpoints is None else checkpoints / f"{job.key}.safetensors"
+    task: Task
     if isinstance(data, BasisStore):
         from polybasis.train.mini_batch import MiniBatches
 
         task = MiniBatches(data, split, config, group)
-        fitted = fit_task(config, task, job.seed, on_epoch=on_epoch, checkpoint=checkpoint)
     else:
-        fitted = fit(config, data, split, job.seed, on_epoch=on_epoch, checkpoint=checkpoint)
+        task = FullBatch(data, split, config)
+    fitted = fit_task(config, task, job.seed, on_epoch=on_epoch, checkpoint=checkpoint)
     result: Result = {
         "key": job.key,
         "model": config.model.name,

@@ -11,7 +11,7 @@ import pytest
 
 import polybasis as pb
 from polybasis.cli import main
-from polybasis.store.graph_folder import write_graph_folder
+from polybasis.store.graph_writing import write_graph_folder
 from polybasis.store.precomputation import precompute
 
 

@@ -23,7 +23,7 @@ from polybasis.data.dataset import NodeDataset
 from polybasis.store import (
     GraphFolder,
     build_graph_folder,
-    graph_folder,
+    graph_writing,
     make_synthetic,
     open_store,
     plan_precompute,
@@ -416,8 +416,8 @@ def test_a_folder_under_construction_is_locked(tmp_path: Path) -> None:
                 precompute(on_disk, tmp_path / "store", 3, memory=MEMORY)
             with (
                 pytest.raises(ValueError, match=r"another process is building .*; wait for it to finish"),
-                graph_folder._Building(tmp_path / "built"),
-                graph_folder._Building(tmp_path / "built"),
+                graph_writing._Building(tmp_path / "built"),
+                graph_writing._Building(tmp_path / "built"),
             ):
                 pass
 

@@ -115,7 +115,7 @@ def build(
     import numpy as np
 
     from polybasis.data.tables import edge_batches, read_tables
-    from polybasis.store.graph_folder import build_graph_folder, write_graph_folder
+    from polybasis.store.graph_writing import build_graph_folder, write_graph_folder
 
     if nodes is None:
         refuse("--memory", memory, "tables with named nodes, which are read into memory; pass --nodes")

@@ -8,8 +8,8 @@ if TYPE_CHECKING:
     from polybasis.store.basis_store import BasisStore as BasisStore
     from polybasis.store.basis_store import open_store as open_store
     from polybasis.store.graph_folder import GraphFolder as GraphFolder
-    from polybasis.store.graph_folder import build_graph_folder as build_graph_folder
-    from polybasis.store.graph_folder import write_graph_folder as write_graph_folder
+    from polybasis.store.graph_writing import build_graph_folder as build_graph_folder
+    from polybasis.store.graph_writing import write_graph_folder as write_graph_folder
     from polybasis.store.named import graph_folder_of as graph_folder_of
     from polybasis.store.precomputation import Plan as Plan
     from polybasis.store.precomputation import plan_precompute as plan_precompute
@@ -21,7 +21,8 @@ __getattr__, __dir__, __all__ = lazy_exports(
     __name__,
     {
         "basis_store": ["BasisStore", "open_store"],
-        "graph_folder": ["GraphFolder", "build_graph_folder", "write_graph_folder"],
+        "graph_folder": ["GraphFolder"],
+        "graph_writing": ["build_graph_folder", "write_graph_folder"],
         "named": ["graph_folder_of"],
         "precomputation": ["Plan", "plan_precompute", "precompute"],
         "synthetic": ["make_synthetic", "synthetic_edges"],

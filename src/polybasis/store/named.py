@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from polybasis.data.catalogue import CATALOGUE, data_root, load
-from polybasis.store.graph_folder import GraphFolder, write_graph_folder
+from polybasis.store.graph_folder import GraphFolder
+from polybasis.store.graph_writing import write_graph_folder
 from polybasis.store.papers100m import build_papers100m
 
 

@@ -11,7 +11,8 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polybasis.store.graph_folder import Edges, GraphFolder, build_graph_folder
+from polybasis.store.graph_folder import GraphFolder
+from polybasis.store.graph_writing import Edges, build_graph_folder
 
 BATCH = 1 << 22  # edges to read at a time
 

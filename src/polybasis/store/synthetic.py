@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polybasis.store.graph_folder import Edges, GraphFolder, build_graph_folder
+from polybasis.store.graph_folder import GraphFolder
+from polybasis.store.graph_writing import Edges, build_graph_folder
 
 CLASSES = 10
 BATCH = 1 << 22  # edges to generate at a time

@@ -1,0 +1,268 @@
+"""Writes graph folders: from a data set in memory, or from a stream of edges under a memory limit."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from filelock import Timeout
+from numpy.typing import NDArray
+
+from polybasis.data.dataset import NodeDataset
+from polybasis.features import as_dense
+from polybasis.files import lock_for, write_atomically
+from polybasis.store.arrays import VectorWriter, chunks, create_array, drop_pages, file_crc32
+from polybasis.store.graph_folder import KIND, VERSION, GraphFolder
+
+MAX_BUCKETS = 512
+Edges = NDArray[np.integer[Any]]
+
+
+class Rows(Protocol):
+    """An array, or an object like one, whose rows are requested in order, one chunk at a time."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Rows and columns."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Data type."""
+
+    def __getitem__(self, rows: slice, /) -> NDArray[Any]:
+        """Some rows."""
+
+
+def write_graph_folder(path: str | Path, dataset: NodeDataset) -> GraphFolder:
+    """Writes a data set from memory to a new folder.
+
+    Args:
+        path: the folder, which must not exist.
+        dataset: the data set; its graph must be unweighted and without self-loops.
+
+    Raises:
+        ValueError: for a graph with weights or self-loops, or a data set without features.
+        FileExistsError: if the folder exists.
+    """
+    if dataset.structure_only:
+        raise ValueError(f"{dataset.name} has no features, but a graph folder needs them; pass --features or features")
+    graph = dataset.graph
+    indptr, indices = graph.indptr.numpy().astype(np.int64), graph.indices.numpy()
+    if (np.repeat(np.arange(graph.num_nodes), np.diff(indptr)) == indices).any():
+        raise ValueError("the graph has self-loops; graph folders cannot hold them: drop them")
+    if graph.weight is not None and not (graph.weight == graph.weight[:1]).all():
+        raise ValueError(f"{dataset.name} has edge weights; graph folders hold unweighted graphs: drop the weights")
+    splits = None
+    if dataset.fixed_splits:
+        splits = np.zeros((len(dataset.fixed_splits), graph.num_nodes), dtype=np.int8)
+        for row, masks in zip(splits, dataset.fixed_splits, strict=True):
+            for part, mask in enumerate(masks, 1):
+                row[mask.numpy()] = part
+    header = {
+        "name": dataset.name,
+        "metric": dataset.metric,
+        "classes": list(dataset.classes),
+        "protocol": dataset.protocol,
+        "identity": dataset.fingerprint,
+    }
+    with _Building(path) as folder:
+        np.save(folder / "indptr.npy", indptr)
+        np.save(folder / "indices.npy", indices.astype(_index_type(graph.num_nodes)))
+        if dataset.nodes is not None:
+            np.save(folder / "nodes.npy", dataset.nodes)
+        x, y = as_dense(dataset.x).numpy(), dataset.y.numpy() if (dataset.y >= 0).any() else None
+        _write_node_data(folder, graph.num_nodes, len(indices), x, y, splits, header)
+    return GraphFolder.open(path)
+
+
+def build_graph_folder(
+    path: str | Path,
+    edges: Iterable[Edges],
+    num_nodes: int,
+    *,
+    x: Rows | None = None,
+    y: NDArray[np.integer[Any]] | None = None,
+    splits: NDArray[np.int8] | None = None,
+    name: str = "graph",
+    identity: str = "",
+    memory: int = 1 << 30,
+) -> GraphFolder:
+    """Builds a folder from a stream of edges in any order and direction; drops duplicates and self-loops.
+
+    Edges are first distributed over files by range of rows; each file is small enough to sort in memory. Each sorted
+    file then becomes a part of the matrix.
+
+    Args:
+        path: the folder, which must not exist.
+        edges: arrays of shape (m, 2) with m up to a few million.
+        num_nodes: number of nodes.
+        x: features, (num_nodes, features).
+        y: class indices, (num_nodes,), -1 if unknown.
+        splits: (splits, num_nodes), 1 training, 2 validation, 3 test, 0 none.
+        name: name of the data set.
+        identity: identifies the contents; by default a checksum.
+        memory: approximate memory limit in bytes.
+
+    Raises:
+        ValueError: for edges that are not pairs of node numbers, arrays of the wrong shape, or too little memory.
+        FileExistsError: if the folder exists.
+    """
+    dtype = _index_type(num_nodes)
+    with _Building(path) as folder:
+        buckets = _distribute(folder / "buckets", edges, num_nodes, memory, dtype)
+        indices = VectorWriter(folder / "indices.npy", dtype)
+        degrees = np.zeros(num_nodes, dtype=np.int64)
+        bits = np.uint64(max(1, num_nodes - 1).bit_length())
+        for bucket, rows in enumerate(chunks(num_nodes, buckets.rows_each)):
+            pairs = np.fromfile(buckets.file(bucket), dtype=dtype).reshape(-1, 2)
+            keys = (pairs[:, 0] - dtype.type(rows.start)).astype(np.uint64) << bits
+            keys |= pairs[:, 1].astype(np.uint64)
+            del pairs
+            keys.sort()
+            keys = keys[np.concatenate([[True], keys[1:] != keys[:-1]])] if len(keys) else keys
+            degrees[rows] = np.bincount((keys >> bits).astype(np.int64), minlength=rows.stop - rows.start)
+            indices.append(keys & np.uint64((1 << int(bits)) - 1))
+            buckets.file(bucket).unlink()
+        buckets.folder.rmdir()
+        indices.close()
+        indptr = np.zeros(num_nodes + 1, dtype=np.int64)
+        np.cumsum(degrees, out=indptr[1:])
+        np.save(folder / "indptr.npy", indptr)
+        del degrees, indptr
+        header = {"name": name, "metric": "accuracy", "identity": identity}
+        _write_node_data(folder, num_nodes, indices.count, x, y, splits, header)
+    return GraphFolder.open(path)
+
+
+@dataclass(frozen=True)
+class _Buckets:
+    folder: Path
+    rows_each: int
+
+    def file(self, bucket: int) -> Path:
+        return self.folder / f"{bucket}.raw"
+
+
+def _distribute(folder: Path, edges: Iterable[Edges], nodes: int, memory: int, dtype: np.dtype[Any]) -> _Buckets:
+    """Writes both directions of every edge to the bucket of its row; sorting m pairs takes about 40 m bytes."""
+    rows_each = -(-nodes // min(nodes, MAX_BUCKETS))
+    count = -(-nodes // rows_each)
+    buckets = _Buckets(folder, rows_each)
+    folder.mkdir()
+    files = [buckets.file(bucket).open("wb") for bucket in range(count)]
+    sizes = np.zeros(count, dtype=np.int64)
+    try:
+        for number, batch in enumerate(edges):
+            pairs = np.asarray(batch)
+            if pairs.ndim != 2 or pairs.shape[1] != 2 or not np.issubdtype(pairs.dtype, np.integer):
+                raise ValueError(
+                    f"batch {number} of edges has dtype {pairs.dtype}, shape {pairs.shape}; expected integers (m, 2)"
+                )
+            if len(pairs) and (pairs.min() < 0 or pairs.max() >= nodes):
+                wrong = pairs[(pairs < 0).any(1) | (pairs >= nodes).any(1)][0]
+                raise ValueError(f"edge {tuple(int(i) for i in wrong)} has a node outside 0 .. {nodes - 1}")
+            pairs = pairs[pairs[:, 0] != pairs[:, 1]].astype(dtype)
+            pairs = np.concatenate([pairs, pairs[:, ::-1]])
+            place = (pairs[:, 0] // rows_each).astype(np.uint16)
+            pairs, counts = pairs[np.argsort(place, kind="stable")], np.bincount(place, minlength=count)
+            sizes += counts
+            if 40 * int(sizes.max()) > memory:
+                raise ValueError(
+                    f"{rows_each:,} rows have more than {int(sizes.max()):,} edges, too many to sort in {memory:,} "
+                    "bytes; raise the memory limit"
+                )
+            for bucket, part in enumerate(np.split(pairs, np.cumsum(counts)[:-1])):
+                part.tofile(files[bucket])
+    finally:
+        for file in files:
+            file.close()
+    return buckets
+
+
+def _write_node_data(
+    folder: Path,
+    num_nodes: int,
+    nonzeros: int,
+    x: Rows | None,
+    y: NDArray[np.integer[Any]] | None,
+    splits: NDArray[np.int8] | None,
+    header: dict[str, Any],
+) -> None:
+    header = {
+        "format": KIND,
+        "version": VERSION,
+        **header,
+        "nodes": num_nodes,
+        "nonzeros": nonzeros,
+        "x": 0,
+        "y": 0,
+        "splits": 0,
+        "named": (folder / "nodes.npy").exists(),
+    }
+    if x is not None:
+        if len(x.shape) != 2 or x.shape[0] != num_nodes:
+            raise ValueError(f"x has shape {x.shape}; expected ({num_nodes}, features)")
+        if not (np.issubdtype(x.dtype, np.number) or x.dtype == np.bool_) or np.issubdtype(x.dtype, np.complexfloating):
+            raise ValueError(f"x has dtype {x.dtype}; expected real numbers")
+        dtype = np.float16 if x.dtype == np.float16 else np.float32
+        header["x"] = x.shape[1]
+        target = create_array(folder / "x.npy", dtype, x.shape, by_column=True)
+        for rows in chunks(num_nodes):
+            target[rows] = x[rows]
+            drop_pages(target)
+            if isinstance(x, np.memmap) and x.mode == "r":
+                drop_pages(x)
+        del target
+    if y is not None:
+        if y.shape != (num_nodes,) or not np.issubdtype(y.dtype, np.integer):
+            raise ValueError(f"y has dtype {y.dtype}, shape {y.shape}; expected integers ({num_nodes},)")
+        largest = int(y.max()) if len(y) else -1
+        if largest >= 2**31:
+            raise ValueError(f"y has class {largest}; expected class indices below 2^31")
+        np.save(folder / "y.npy", y.astype(np.int32, copy=False))
+        header["y"] = max(0, largest) + 1
+    if splits is not None:
+        if splits.ndim != 2 or splits.shape[1] != num_nodes:
+            raise ValueError(f"splits has shape {splits.shape}; expected (splits, {num_nodes})")
+        np.save(folder / "splits.npy", splits.astype(np.int8, copy=False))
+        header["splits"] = len(splits)
+    header["crc32"] = {path.name: file_crc32(path) for path in sorted(folder.glob("*.npy"))}
+    write_atomically(folder / "graph.json", json.dumps(header, indent=1).encode())
+
+
+class _Building:
+    """A folder under construction; it is renamed when it is complete."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.target = Path(path)
+        self.folder = self.target.parent / f".{self.target.name}.building"
+        self._lock = lock_for(self.target, timeout=0)
+
+    def __enter__(self) -> Path:
+        if self.target.exists():
+            raise FileExistsError(f"{self.target} exists; remove it or choose another folder")
+        self.target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            self._lock.acquire()
+        except Timeout:
+            raise ValueError(f"another process is building {self.target}; wait for it to finish") from None
+        shutil.rmtree(self.folder, ignore_errors=True)  # left by a process that was killed
+        self.folder.mkdir()
+        return self.folder
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None:
+            os.replace(self.folder, self.target)
+        else:
+            shutil.rmtree(self.folder, ignore_errors=True)
+        self._lock.release()
+
+
+def _index_type(nodes: int) -> np.dtype[Any]:
+    return np.dtype(np.int32 if nodes <= np.iinfo(np.int32).max else np.int64)

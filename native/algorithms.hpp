@@ -31,10 +31,17 @@ void optimal_basis(const Csr<T, I>&, Isa, int threads, int d, int K, const T* x,
 template <class T, class I>
 void combine(const Csr<T, I>&, Isa, int threads, int d, int K, const T* V, const T* alpha, T* z);
 
-// The gradients of z = sum_k alpha_k v_k with respect to x and alpha. work: scratch, 2 x N x d.
+// Converts a basis of K + 1 vectors from panel layout to row-major arrays, N x d each, that start `plane` elements
+// apart.
+template <class T>
+void standard_layout(int threads, int64_t rows, int d, int K, const T* V, T* out, int64_t plane);
+
+// The gradients of z = sum_k alpha_k v_k with respect to x and alpha. signal: alpha is a multiple of |x|, whose
+// gradient is included. work: scratch, 2 x N x d.
 template <class T, class I>
 void optimal_adjoint(const Csr<T, I>&, Isa, int threads, int d, int K, const T* V, const double* gamma,
-                     const double* sqrt_beta, const T* alpha, const T* z_bar, T* x_bar, T* alpha_bar, T* work);
+                     const double* sqrt_beta, const T* alpha, const T* z_bar, bool signal, T* x_bar, T* alpha_bar,
+                     T* work);
 
 // Coefficients of h_0 = s x, h_{k+1} = (a_k P + b_k) h_k + c_k h_{k-1}. a, b, c: K x d; s: d.
 template <class T>
@@ -47,14 +54,21 @@ template <class T, class I>
 void recurrence(const Csr<T, I>&, Isa, int threads, int d, int K, const Recurrence<T>&, const T* alpha, const T* x,
                 T* h, int planes, T* z);
 
-// Gradients with respect to x, alpha, s, a, b, c, in their shapes. work: scratch, N x d.
+// Gradients with respect to x, alpha, s, a, b, c, in their shapes. All but the first are sums over the nodes, which are
+// added to the arrays. work: scratch, N x d.
 template <class T>
 struct RecurrenceGradient {
-  T *x, *alpha, *s, *a, *b, *c;
+  T* x;
+  double *alpha, *s, *a, *b, *c;
 };
 
 template <class T, class I>
 void recurrence_adjoint(const Csr<T, I>&, Isa, int threads, int d, int K, const Recurrence<T>&, const T* alpha,
                         const T* h, const T* z_bar, const RecurrenceGradient<T>&, T* work);
+
+// out_e += <u_i, v_j> for every nonzero e = (i, j) of the matrix, in the order of its rows, where u_i and v_j are rows
+// of d channels.
+template <class T, class I>
+void edge_dots(const Csr<T, I>&, Isa, int threads, int d, const T* u, const T* v, double* out);
 
 }  // namespace polybasis

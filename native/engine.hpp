@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "parallel.hpp"
 #include "row_compression.hpp"
 #include "row_kernels.hpp"
 
@@ -29,9 +30,13 @@ class Blocks {
 
   int64_t count() const { return static_cast<int64_t>(bounds_.size()) - 1; }
 
-  // Calls f(block, rows) for every block, dynamically scheduled.
+  // Calls f(block, rows) for every block, dynamically scheduled; with one thread, in a plain loop.
   template <class F>
   void run(F&& f) const {
+    if (threads_ == 1) {
+      for (int64_t b = 0; b < count(); ++b) f(b, Rows{bounds_[b], bounds_[b + 1]});
+      return;
+    }
 #pragma omp parallel for num_threads(threads_) schedule(dynamic, 1)
     for (int64_t b = 0; b < count(); ++b) f(b, Rows{bounds_[b], bounds_[b + 1]});
   }
@@ -134,10 +139,12 @@ class Engine {
   void apply_deltas(const std::vector<RowDelta<T>>& deltas) {
     if (deltas.empty() || width_ == 0) return;
     constexpr int step = 64 / sizeof(T);
-#pragma omp parallel for num_threads(std::clamp(threads_, 1, (width_ + step - 1) / step)) schedule(static)
-    for (int c = 0; c < width_; c += step)
+    const int parts = (width_ + step - 1) / step;
+    parallel_for(parts, std::min(threads_, parts), [&](int64_t part) {
+      const int c = static_cast<int>(part) * step;
       vector_kernels.apply_deltas(std::min(step, width_ - c), width_, deltas.data(),
                                   static_cast<int64_t>(deltas.size()), class_products_.data() + c);
+    });
   }
 
   const int width_, threads_;

@@ -14,9 +14,11 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "adjacency.hpp"
 #include "algorithms.hpp"
+#include "batch.hpp"
 #include "ordering.hpp"
 #include "pages.hpp"
 #include "panels.hpp"
@@ -45,7 +47,7 @@ void require(bool holds, const char* message) {
 }
 
 template <class Array>
-void require_shape(const Array& array, std::initializer_list<int64_t> shape, const char* what) {
+void require_shape(const Array& array, const std::vector<int64_t>& shape, const char* what) {
   bool fits = array.ndim() == shape.size();
   size_t axis = 0;
   for (const int64_t extent : shape) {
@@ -78,29 +80,74 @@ Isa isa_named(const std::string& wanted) {
   throw nb::value_error("isa must be one of plain, avx2, avx512");
 }
 
-// P in compressed rows with values of type T and indices of type I. Keeps its arrays alive.
+// Checks that a matrix in compressed rows is block diagonal with the rows ptr[g] to ptr[g + 1] - 1 as block g.
+template <class I>
+void require_blocks(const In<int64_t>& ptr, const In<I>& indptr, const In<I>& indices) {
+  const int64_t rows = static_cast<int64_t>(indptr.shape(0)) - 1;
+  require(ptr.ndim() == 1 && ptr.shape(0) >= 1, "ptr must be a vector with one entry more than there are graphs");
+  const int64_t graphs = static_cast<int64_t>(ptr.shape(0)) - 1;
+  require(ptr.data()[0] == 0, "ptr must start at 0");
+  for (int64_t g = 0; g < graphs; ++g) require(ptr.data()[g] <= ptr.data()[g + 1], "ptr must not decrease");
+  if (ptr.data()[graphs] != rows)
+    throw nb::value_error(("ptr must end at the number of nodes, " + std::to_string(rows) + ", not at " +
+                           std::to_string(ptr.data()[graphs]))
+                              .c_str());
+  for (int64_t g = 0; g < graphs; ++g) {
+    const int64_t begin = ptr.data()[g], end = ptr.data()[g + 1];
+    for (int64_t i = begin; i < end; ++i)
+      for (int64_t e = indptr.data()[i]; e < indptr.data()[i + 1]; ++e)
+        if (const int64_t other = indices.data()[e]; other < begin || other >= end)
+          throw nb::value_error(("indices joins node " + std::to_string(i) + " of graph " + std::to_string(g) +
+                                 ", which has the nodes from " + std::to_string(begin) + " to " +
+                                 std::to_string(end - 1) + ", with node " + std::to_string(other))
+                                    .c_str());
+  }
+}
+
+// P in compressed rows with values of type T and indices of type I. Keeps its arrays alive. With ptr, P is a batch of G
+// graphs: arrays of one number a channel have a leading axis of length G, and bases are stored graph after graph.
 template <class T, class I>
 class Operator {
  public:
-  Operator(In<I> indptr, In<I> indices, In<T> values, const std::string& isa)
-      : indptr_(indptr), indices_(indices), values_(values), isa_(isa_named(isa)) {
+  Operator(In<I> indptr, In<I> indices, In<T> values, const std::string& isa, std::optional<In<int64_t>> ptr)
+      : indptr_(indptr), indices_(indices), values_(values), isa_(isa_named(isa)), is_batch_(ptr.has_value()) {
     require_compressed_rows(indptr, indices, static_cast<int64_t>(indptr.shape(0)) - 1);
     require_shape(values, {static_cast<int64_t>(indices.shape(0))}, "values");
+    if (ptr) require_blocks(*ptr, indptr, indices);
     nb::gil_scoped_release release;
-    compression_ = RowCompression<T, I>::of(csr());
+    if (ptr)
+      batch_.emplace(csr(), ptr->data(), static_cast<int64_t>(ptr->shape(0)) - 1);
+    else
+      batch_.emplace(csr());
   }
 
   int64_t rows() const { return static_cast<int64_t>(indptr_.shape(0)) - 1; }
 
-  bool is_compressed() const { return compression_ != nullptr; }
+  std::optional<int64_t> num_graphs() const {
+    return is_batch_ ? std::optional(static_cast<int64_t>(batch_->graphs().size())) : std::nullopt;
+  }
 
-  int64_t num_row_deltas() const { return compression_ ? static_cast<int64_t>(compression_->deltas.size()) : 0; }
+  bool is_compressed() const {
+    return std::any_of(batch_->graphs().begin(), batch_->graphs().end(),
+                       [](const Graph& graph) { return graph.compression != nullptr; });
+  }
 
-  int panel_width() const { return polybasis::panel_width<T>(rows()); }
+  int64_t num_row_deltas() const {
+    int64_t count = 0;
+    for (const Graph& graph : batch_->graphs())
+      if (graph.compression) count += static_cast<int64_t>(graph.compression->deltas.size());
+    return count;
+  }
+
+  int panel_width() const {
+    int64_t largest = 0;
+    for (const Graph& graph : batch_->graphs()) largest = std::max(largest, graph.matrix.rows);
+    return polybasis::panel_width<T>(largest);
+  }
 
   double locality_order(Out<I> order) const {
     require_shape(order, {rows()}, "order");
-    if (compression_) return 0;  // products read classes, not nodes
+    if (is_batch_ || is_compressed()) return 0;  // products read few nodes, or classes instead of nodes
     nb::gil_scoped_release release;
     const auto found = polybasis::locality_order(Neighbours<I>{indptr_.data(), indices_.data(), rows()});
     std::copy(found.order.begin(), found.order.end(), order.data());
@@ -139,14 +186,19 @@ class Operator {
     require_shape(y, {rows(), d}, "y");
     nb::gil_scoped_release release;
     advise_huge_pages(y);
-    polybasis::product(csr(), isa_, threads, d, x.data(), y.data());
+    batch_->for_each_graph(threads, d, [&](const Graph& graph, int each) {
+      const int64_t at = graph.first * d;
+      polybasis::product(graph.matrix, isa_, each, d, x.data() + at, y.data() + at);
+    });
   }
 
   void peak(In<T> x, Out<double> peaks, int threads) const {
     const int d = channels(x);
-    require_shape(peaks, {d}, "peaks");
+    require_shape_a_graph(peaks, {d}, "peaks");
     nb::gil_scoped_release release;
-    polybasis::peak(csr(), isa_, threads, d, x.data(), peaks.data());
+    batch_->for_each_graph(threads, d, [&](const Graph& graph, int each) {
+      polybasis::peak(graph.matrix, isa_, each, d, x.data() + graph.first * d, peaks.data() + graph.index * d);
+    });
   }
 
   void optimal_basis(In<T> x, In<double> peaks, Out<T> V, Out<double> gamma, Out<double> sqrt_beta, Out<int64_t> rank,
@@ -154,42 +206,68 @@ class Operator {
     const int d = channels(x);
     const int64_t planes = leading(V);
     require_shape(V, {planes, rows(), d}, "V");
-    require_shape(peaks, {d}, "peaks");
-    require_shape(gamma, {planes, d}, "gamma");
-    require_shape(sqrt_beta, {planes, d}, "sqrt_beta");
-    require_shape(rank, {d}, "rank");
+    require_shape_a_graph(peaks, {d}, "peaks");
+    require_shape_a_graph(gamma, {planes, d}, "gamma");
+    require_shape_a_graph(sqrt_beta, {planes, d}, "sqrt_beta");
+    require_shape_a_graph(rank, {d}, "rank");
     nb::gil_scoped_release release;
     advise_huge_pages(V);
-    polybasis::optimal_basis(csr(), isa_, threads, d, static_cast<int>(planes - 1), x.data(), peaks.data(), V.data(),
-                             gamma.data(), sqrt_beta.data(), rank.data(), last_gamma);
+    batch_->for_each_graph(threads, d, [&](const Graph& graph, int each) {
+      const int64_t at = graph.first * d, numbers = graph.index * d;
+      polybasis::optimal_basis(graph.matrix, isa_, each, d, static_cast<int>(planes - 1), x.data() + at,
+                               peaks.data() + numbers, V.data() + planes * at, gamma.data() + planes * numbers,
+                               sqrt_beta.data() + planes * numbers, rank.data() + numbers, last_gamma);
+    });
+  }
+
+  void standard_layout(In<T> V, Out<T> out, int threads) const {
+    const int64_t planes = leading(V);
+    require(V.ndim() == 3, "V has the wrong shape");
+    const auto d = static_cast<int64_t>(V.shape(2));
+    for (const auto& array : {In<T>(V), In<T>(out)}) require_shape(array, {planes, rows(), d}, "V or out");
+    nb::gil_scoped_release release;
+    advise_huge_pages(out);
+    batch_->for_each_graph(threads, static_cast<int>(d), [&](const Graph& graph, int each) {
+      const int64_t at = graph.first * d;
+      polybasis::standard_layout(each, graph.matrix.rows, static_cast<int>(d), static_cast<int>(planes - 1),
+                                 V.data() + planes * at, out.data() + at, rows() * d);
+    });
   }
 
   void combine(In<T> V, In<T> alpha, Out<T> z, int threads) const {
     const int d = channels(z);
     const int64_t planes = leading(V);
     require_shape(V, {planes, rows(), d}, "V");
-    require_shape(alpha, {planes, d}, "alpha");
+    const int64_t stride = alpha_stride(alpha, planes, d);
     nb::gil_scoped_release release;
     advise_huge_pages(z);
-    polybasis::combine(csr(), isa_, threads, d, static_cast<int>(planes - 1), V.data(), alpha.data(), z.data());
+    batch_->for_each_graph(threads, d, [&](const Graph& graph, int each) {
+      const int64_t at = graph.first * d;
+      polybasis::combine(graph.matrix, isa_, each, d, static_cast<int>(planes - 1), V.data() + planes * at,
+                         alpha.data() + graph.index * stride, z.data() + at);
+    });
   }
 
-  void optimal_adjoint(In<T> V, In<double> gamma, In<double> sqrt_beta, In<T> alpha, In<T> z_bar, Out<T> x_bar,
-                       Out<T> alpha_bar, Out<T> work, int threads) const {
+  void optimal_adjoint(In<T> V, In<double> gamma, In<double> sqrt_beta, In<T> alpha, In<T> z_bar, bool signal,
+                       Out<T> x_bar, Out<T> alpha_bar, Out<T> work, int threads) const {
     const int d = channels(z_bar);
     const int64_t planes = leading(V);
     require_shape(V, {planes, rows(), d}, "V");
-    for (const auto& array : {gamma, sqrt_beta}) require_shape(array, {planes, d}, "gamma or sqrt_beta");
-    require_shape(alpha, {planes, d}, "alpha");
-    require_shape(alpha_bar, {planes, d}, "alpha_bar");
+    for (const auto& array : {gamma, sqrt_beta}) require_shape_a_graph(array, {planes, d}, "gamma or sqrt_beta");
+    const int64_t stride = alpha_stride(alpha, planes, d);
+    require_shape_a_graph(alpha_bar, {planes, d}, "alpha_bar");
     require_shape(x_bar, {rows(), d}, "x_bar");
     require_shape(work, {2, rows(), d}, "work");
     nb::gil_scoped_release release;
     advise_huge_pages(x_bar);
     advise_huge_pages(work);
-    polybasis::optimal_adjoint(csr(), isa_, threads, d, static_cast<int>(planes - 1), V.data(), gamma.data(),
-                               sqrt_beta.data(), alpha.data(), z_bar.data(), x_bar.data(), alpha_bar.data(),
-                               work.data());
+    batch_->for_each_graph(threads, d, [&](const Graph& graph, int each) {
+      const int64_t at = graph.first * d, numbers = planes * graph.index * d;
+      polybasis::optimal_adjoint(graph.matrix, isa_, each, d, static_cast<int>(planes - 1), V.data() + planes * at,
+                                 gamma.data() + numbers, sqrt_beta.data() + numbers,
+                                 alpha.data() + graph.index * stride, z_bar.data() + at, signal, x_bar.data() + at,
+                                 alpha_bar.data() + numbers, work.data() + 2 * at);
+    });
   }
 
   void recurrence(In<T> x, In<T> alpha, In<T> s, In<T> a, In<T> b, In<T> c, Out<T> h, Out<T> z, int threads) const {
@@ -202,8 +280,12 @@ class Operator {
     nb::gil_scoped_release release;
     advise_huge_pages(h);
     advise_huge_pages(z);
-    polybasis::recurrence(csr(), isa_, threads, d, static_cast<int>(K), {s.data(), a.data(), b.data(), c.data()},
-                          alpha.data(), x.data(), h.data(), static_cast<int>(planes), z.data());
+    batch_->for_each_graph(threads, d, [&](const Graph& graph, int each) {
+      const int64_t at = graph.first * d;
+      polybasis::recurrence(graph.matrix, isa_, each, d, static_cast<int>(K), {s.data(), a.data(), b.data(), c.data()},
+                            alpha.data(), x.data() + at, h.data() + planes * at, static_cast<int>(planes),
+                            z.data() + at);
+    });
   }
 
   void recurrence_adjoint(In<T> h, In<T> alpha, In<T> s, In<T> a, In<T> b, In<T> c, In<T> z_bar, Out<T> x_bar,
@@ -219,20 +301,59 @@ class Operator {
     nb::gil_scoped_release release;
     advise_huge_pages(x_bar);
     advise_huge_pages(work);
-    polybasis::recurrence_adjoint(
-        csr(), isa_, threads, d, static_cast<int>(K), {s.data(), a.data(), b.data(), c.data()}, alpha.data(), h.data(),
-        z_bar.data(), {x_bar.data(), alpha_bar.data(), s_bar.data(), a_bar.data(), b_bar.data(), c_bar.data()},
-        work.data());
+    const int64_t count = (4 * K + 2) * d;  // of all coefficients: alpha, s, a, b, c
+    const auto sums = batch_->sum(threads, d, count, [&](const Graph& graph, int each, double* partial) {
+      const int64_t at = graph.first * d;
+      double *const s_sum = partial + (K + 1) * d, *const a_sum = s_sum + d;
+      polybasis::recurrence_adjoint(
+          graph.matrix, isa_, each, d, static_cast<int>(K), {s.data(), a.data(), b.data(), c.data()}, alpha.data(),
+          h.data() + (K + 1) * at, z_bar.data() + at,
+          {x_bar.data() + at, partial, s_sum, a_sum, a_sum + K * d, a_sum + 2 * K * d}, work.data() + at);
+    });
+    const double* from = sums.data();
+    for (const auto& bar : {alpha_bar, s_bar, a_bar, b_bar, c_bar}) {
+      std::transform(from, from + bar.size(), bar.data(), [](double sum) { return static_cast<T>(sum); });
+      from += bar.size();
+    }
+  }
+
+  void edge_dots(In<T> u, In<T> v, Out<double> out, int threads) const {
+    const int d = channels(u);
+    require_shape(v, {rows(), d}, "v");
+    require_shape(out, {static_cast<int64_t>(indices_.shape(0))}, "out");
+    nb::gil_scoped_release release;
+    polybasis::edge_dots(csr(), isa_, threads, d, u.data(), v.data(), out.data());
   }
 
  private:
-  Csr<T, I> csr() const { return {indptr_.data(), indices_.data(), values_.data(), rows(), compression_.get()}; }
+  using Graph = typename Batch<T, I>::Graph;
+
+  // The whole matrix.
+  Csr<T, I> csr() const { return {indptr_.data(), indices_.data(), values_.data(), rows()}; }
 
   template <class Array>
   int channels(const Array& x) const {
     require(x.ndim() == 2 && static_cast<int64_t>(x.shape(0)) == rows(), "a signal must have one row for each node");
     require(x.shape(1) <= size_t(1) << 24, "a signal must have at most 2^24 channels");
     return static_cast<int>(x.shape(1));
+  }
+
+  // The shape of numbers that every graph of a batch has of its own.
+  template <class Array>
+  void require_shape_a_graph(const Array& array, std::initializer_list<int64_t> shape, const char* what) const {
+    std::vector<int64_t> extents(shape);
+    if (is_batch_) extents.insert(extents.begin(), *num_graphs());
+    require_shape(array, extents, what);
+  }
+
+  // The distance between the coefficients of one graph and those of the next; 0 if the graphs of a batch share them.
+  int64_t alpha_stride(const In<T>& alpha, int64_t planes, int64_t d) const {
+    if (is_batch_ && alpha.ndim() == 3) {
+      require_shape(alpha, {*num_graphs(), planes, d}, "alpha");
+      return planes * d;
+    }
+    require_shape(alpha, {planes, d}, "alpha");
+    return 0;
   }
 
   template <class Array>
@@ -252,7 +373,8 @@ class Operator {
   In<I> indptr_, indices_;
   In<T> values_;
   Isa isa_;
-  std::unique_ptr<const RowCompression<T, I>> compression_;
+  bool is_batch_;
+  std::optional<const Batch<T, I>> batch_;  // of one graph without ptr
 };
 
 // The pattern of a sparse, possibly rectangular matrix in compressed rows; values are passed to each product.
@@ -438,11 +560,13 @@ template <class T, class I>
 void bind(nb::module_& module, const char* class_name) {
   using Class = Operator<T, I>;
   nb::class_<Class> type(module, class_name);
-  type.def(nb::init<In<I>, In<I>, In<T>, const std::string&>(), "indptr"_a.noconvert(), "indices"_a.noconvert(),
-           "values"_a.noconvert(), "isa"_a);
-  type.def("is_compressed", &Class::is_compressed, "Whether products use row compression.");
+  type.def(nb::init<In<I>, In<I>, In<T>, const std::string&, std::optional<In<int64_t>>>(), "indptr"_a.noconvert(),
+           "indices"_a.noconvert(), "values"_a.noconvert(), "isa"_a, "ptr"_a.noconvert() = nb::none(),
+           "ptr: the first node of each graph of a batch and the number of nodes, or None for a single graph.");
+  type.def("num_graphs", &Class::num_graphs, "Number of graphs of a batch; None without ptr.");
+  type.def("is_compressed", &Class::is_compressed, "Whether products use row compression (on any graph of a batch).");
   type.def("num_row_deltas", &Class::num_row_deltas, "Number of rows stored as differences to earlier rows.");
-  type.def("panel_width", &Class::panel_width, "Channels of a panel, see native/panels.hpp.");
+  type.def("panel_width", &Class::panel_width, "Channels of a panel of the largest graph, see native/panels.hpp.");
   define(type, "locality_order", &Class::locality_order, "order");
   define(type, "permute", &Class::permute, "order", "indptr", "indices", "values");
   define(type, "take", &Class::take, "x", "order", "y", "threads");
@@ -450,12 +574,14 @@ void bind(nb::module_& module, const char* class_name) {
   define(type, "peak", &Class::peak, "x", "peaks", "threads");
   define(type, "optimal_basis", &Class::optimal_basis, "x", "peaks", "V", "gamma", "sqrt_beta", "rank", "last_gamma",
          "threads");
+  define(type, "standard_layout", &Class::standard_layout, "V", "out", "threads");
   define(type, "combine", &Class::combine, "V", "alpha", "z", "threads");
-  define(type, "optimal_adjoint", &Class::optimal_adjoint, "V", "gamma", "sqrt_beta", "alpha", "z_bar", "x_bar",
-         "alpha_bar", "work", "threads");
+  define(type, "optimal_adjoint", &Class::optimal_adjoint, "V", "gamma", "sqrt_beta", "alpha", "z_bar", "signal",
+         "x_bar", "alpha_bar", "work", "threads");
   define(type, "recurrence", &Class::recurrence, "x", "alpha", "s", "a", "b", "c", "h", "z", "threads");
   define(type, "recurrence_adjoint", &Class::recurrence_adjoint, "h", "alpha", "s", "a", "b", "c", "z_bar", "x_bar",
          "alpha_bar", "s_bar", "a_bar", "b_bar", "c_bar", "work", "threads");
+  define(type, "edge_dots", &Class::edge_dots, "u", "v", "out", "threads");
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Gradient of the optimal filter z = sum_k alpha_k v_k with respect to x and alpha.
+// Gradient of the optimal filter z = sum_k alpha_k v_k with respect to x and alpha, where alpha is constant or a
+// multiple of |x|.
 //
 // Let lambda_k be the gradient with respect to v_k. A Lanczos step orthogonalises P v_k against v_0 .. v_k and divides
 // by beta_{k+1}. Terms of its adjoint that are symmetric in V cancel because V is orthonormal. What remains is
@@ -51,8 +52,8 @@ class OptimalAdjoint {
     for (auto* rows : {&a_, &a_prev_, &a_next_, &omega_, &omega_prev_, &omega_next_}) rows->assign(numbers(K), 0.0);
   }
 
-  // work: two arrays of the size of the signal.
-  void run(const T* z_bar, T* x_bar, T* alpha_bar, T* work) {
+  // signal: alpha is a multiple of |x|. work: two arrays of the size of the signal.
+  void run(const T* z_bar, bool signal, T* x_bar, T* alpha_bar, T* work) {
     T* const r_z = work;
     start(z_bar, alpha_bar, r_z);
     const T *r = r_z, *r_prev = nullptr;
@@ -63,7 +64,7 @@ class OptimalAdjoint {
       reorthogonalise_if_needed(k, r_next, r == r_z ? nullptr : const_cast<T*>(r));
       r_prev = std::exchange(r, r_next);
     }
-    finish(r, x_bar);
+    finish(r, signal, x_bar);
   }
 
  private:
@@ -207,18 +208,30 @@ class OptimalAdjoint {
     }
   }
 
-  // x_bar = (lambda_0 - <lambda_0, v_0> v_0) / beta_0. The division comes last, because the separate terms would
-  // overflow for a tiny signal.
-  void finish(const T* r, T* x_bar) {
+  // x_bar = (lambda_0 - <lambda_0, v_0> v_0) / beta_0, with lambda_0 = r_0 + sum_{0 < i < K} a_0i v_i for K > 0 and
+  // alpha_0 r_z for K = 0. The division comes last, because the separate terms would overflow for a tiny signal.
+  // If alpha is a multiple of |x| = beta_0, whose gradient is v_0, there is one more vector: <z_bar, z> / beta_0 v_0.
+  void finish(const T* r, bool signal, T* x_bar) {
+    const int first = signal ? 0 : 1, last = signal ? std::max(K_, 1) : K_;
     T *const scale = weights_.data(), *const weights = scale + width_;
     for_each_channel([&](int c) {
-      const double factor = K_ > 0 ? 1 : has_r_z_[c] ? alpha(0, c) : 0;
+      const double factor = K_ > 0 ? 1 : has_r_z_[c] || signal ? alpha(0, c) : 0;
       scale[c] = narrow(factor * inverse(0, c));
-      for (int i = 1; i < K_; ++i) weights[(i - 1) * width_ + c] = narrow(a_[i * width_ + c]);
+      if (signal)
+        weights[c] = narrow(K_ > 0 ? inner_product_with_z(c) : zeta_[c]);  // the factor is common to all terms
+      for (int i = 1; i < K_; ++i) weights[(i - first) * width_ + c] = narrow(a_[i * width_ + c]);
     });
     engine_.run([&](Rows rows) {
-      engine_.vector_kernels.combine(width_, rows, scale, r, V_ + plane_, plane_, std::max(K_ - 1, 0), weights, x_bar);
+      engine_.vector_kernels.combine(width_, rows, scale, r, vector(first), plane_, std::max(last - first, 0), weights,
+                                     x_bar);
     });
+  }
+
+  // <z_bar, z> in a channel.
+  double inner_product_with_z(int c) const {
+    double sum = 0;
+    for (int k = 0; k <= K_; ++k) sum += alpha(k, c) * zeta_[k * width_ + c];
+    return sum;
   }
 
   // <w, v_j> for j < count, then <u, v_j>; u may be null.
@@ -258,7 +271,8 @@ class OptimalAdjoint {
 
 template <class T, class I>
 void optimal_adjoint(const Csr<T, I>& graph, Isa isa, int threads, int d, int K, const T* V, const double* gamma,
-                     const double* sqrt_beta, const T* alpha, const T* z_bar, T* x_bar, T* alpha_bar, T* work) {
+                     const double* sqrt_beta, const T* alpha, const T* z_bar, bool signal, T* x_bar, T* alpha_bar,
+                     T* work) {
   for_each_panel<T>(graph.rows, d, threads, [&](const Panel& panel) {
     const InputColumns<double> gamma_(gamma, K + 1, d, panel), sqrt_beta_(sqrt_beta, K + 1, d, panel);
     const InputColumns<T> alpha_(alpha, K + 1, d, panel), z_bar_(z_bar, graph.rows, d, panel);
@@ -266,13 +280,13 @@ void optimal_adjoint(const Csr<T, I>& graph, Isa isa, int threads, int d, int K,
     Engine<T, I> engine(graph, isa, panel.threads, panel.width);
     OptimalAdjoint<T, I> adjoint(engine, panel.width, K, panel_data(V, K + 1, graph.rows, panel), gamma_, sqrt_beta_,
                                  alpha_);
-    adjoint.run(z_bar_, x_bar_, alpha_bar_, panel_data(work, 2, graph.rows, panel));
+    adjoint.run(z_bar_, signal, x_bar_, alpha_bar_, panel_data(work, 2, graph.rows, panel));
   });
 }
 
 #define POLYBASIS_INSTANTIATE(T, I)                                                                           \
   template void optimal_adjoint(const Csr<T, I>&, Isa, int, int, int, const T*, const double*, const double*, \
-                                const T*, const T*, T*, T*, T*);
+                                const T*, const T*, bool, T*, T*, T*);
 POLYBASIS_INSTANTIATE(float, int32_t)
 POLYBASIS_INSTANTIATE(float, int64_t)
 POLYBASIS_INSTANTIATE(double, int32_t)

@@ -287,6 +287,26 @@ void combine(const Csr<T, I>& graph, Isa isa, int threads, int d, int K, const T
   });
 }
 
+template <class T>
+void standard_layout(int threads, int64_t rows, int d, int K, const T* V, T* out, int64_t plane) {
+  const int width = panel_width<T>(rows);
+  Blocks(rows, threads, d * (K + 1)).run([&](int64_t, Rows block) {
+    for (int k = 0; k <= K; ++k)
+      for (int first = 0; first < d; first += width) {
+        const Panel panel{first, std::min(width, d - first), 1};
+        const T* const from = panel_data(V, K + 1, rows, panel) + k * rows * panel.width;
+        for (int64_t i = block.begin; i < block.end; ++i)
+          std::copy_n(from + i * panel.width, panel.width, out + k * plane + i * d + first);
+      }
+  });
+}
+
+template <class T, class I>
+void edge_dots(const Csr<T, I>& graph, Isa isa, int threads, int d, const T* u, const T* v, double* out) {
+  const auto& kernels = product_kernels<T, I>(isa);
+  Blocks(graph, threads, d).run([&](int64_t, Rows rows) { kernels.edge_dots(graph, d, rows, u, v, out); });
+}
+
 template <class T, class I>
 void product(const Csr<T, I>& graph, Isa isa, int threads, int d, const T* x, T* y) {
   Engine<T, I> engine(graph, isa, threads, d);
@@ -307,10 +327,13 @@ void peak(const Csr<T, I>& graph, Isa isa, int threads, int d, const T* x, doubl
   template void peak(const Csr<T, I>&, Isa, int, int, const T*, double*);                                          \
   template void optimal_basis(const Csr<T, I>&, Isa, int, int, int, const T*, const double*, T*, double*, double*, \
                               int64_t*, bool);                                                                     \
-  template void combine(const Csr<T, I>&, Isa, int, int, int, const T*, const T*, T*);
+  template void combine(const Csr<T, I>&, Isa, int, int, int, const T*, const T*, T*);                             \
+  template void edge_dots(const Csr<T, I>&, Isa, int, int, const T*, const T*, double*);
 POLYBASIS_INSTANTIATE(float, int32_t)
 POLYBASIS_INSTANTIATE(float, int64_t)
 POLYBASIS_INSTANTIATE(double, int32_t)
 POLYBASIS_INSTANTIATE(double, int64_t)
+template void standard_layout(int, int64_t, int, int, const float*, float*, int64_t);
+template void standard_layout(int, int64_t, int, int, const double*, double*, int64_t);
 
 }  // namespace polybasis

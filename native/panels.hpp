@@ -8,10 +8,10 @@
 #include <algorithm>
 #include <cassert>
 #include <cstdint>
-#include <exception>
 #include <memory>
 #include <type_traits>
 
+#include "parallel.hpp"
 #include "row_kernels.hpp"
 
 namespace polybasis {
@@ -33,27 +33,16 @@ inline bool is_panel_of(const Panel& panel, int d) {
   return panel.first >= 0 && panel.width > 0 && panel.first + panel.width <= d && panel.threads >= 1;
 }
 
-// Calls f(panel) for all panels of d channels. An exception in f (out of memory) is rethrown after the parallel region.
+// Calls f(panel) for all panels of d channels.
 template <class T, class F>
 void for_each_panel(int64_t rows, int d, int threads, F&& f) {
   threads = std::max(threads, 1);
   const int width = panel_width<T>(rows), count = (d + width - 1) / width;
-  const auto panel = [&](int p, int each) { return Panel{p * width, std::min(width, d - p * width), each}; };
-  if (width == max_width<T> || count % threads != 0) {
-    for (int p = 0; p < count; ++p) f(panel(p, threads));
-    return;
-  }
-  std::exception_ptr thrown;
-#pragma omp parallel for num_threads(threads) schedule(dynamic, 1)
-  for (int p = 0; p < count; ++p) {
-    try {
-      f(panel(p, 1));
-    } catch (...) {
-#pragma omp critical
-      thrown = std::current_exception();
-    }
-  }
-  if (thrown) std::rethrow_exception(thrown);
+  const bool shared = width == max_width<T> || count % threads != 0;  // all threads work on one panel
+  parallel_for(count, shared ? 1 : threads, [&](int64_t p) {
+    const int first = static_cast<int>(p) * width;
+    f(Panel{first, std::min(width, d - first), shared ? threads : 1});
+  });
 }
 
 // The start of a panel in an array of `planes` vectors in panel layout.

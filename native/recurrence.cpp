@@ -38,9 +38,11 @@ void recurrence_of_panel(const Csr<T, I>& graph, Isa isa, int threads, int d, in
   }
 }
 
+// The sums of the gradient have rows of `stride` numbers.
 template <class T, class I>
 void adjoint_of_panel(const Csr<T, I>& graph, Isa isa, int threads, int d, int K, const Recurrence<T>& coefficients,
-                      const T* alpha, const T* h, const T* z_bar, const RecurrenceGradient<T>& gradient, T* work) {
+                      const T* alpha, const T* h, const T* z_bar, const RecurrenceGradient<T>& gradient, int stride,
+                      T* work) {
   Engine<T, I> engine(graph, isa, threads, d);
   const int64_t plane = graph.rows * d;
   const auto vector = [&](int k) { return k < 0 ? nullptr : h + k * plane; };
@@ -52,8 +54,8 @@ void adjoint_of_panel(const Csr<T, I>& graph, Isa isa, int threads, int d, int K
     engine.vector_kernels.linear_combination(d, rows, alpha + K * d, z_bar, nullptr, nullptr, nullptr, nullptr, lambda);
     engine.vector_kernels.linear_combination(d, rows, none.data(), z_bar, nullptr, nullptr, nullptr, nullptr, other);
   });
-  const auto narrow = [&](const double* sums, T* out) {
-    for (int c = 0; c < d; ++c) out[c] = static_cast<T>(sums[c]);
+  const auto add = [&](const double* sums, double* out) {
+    for (int c = 0; c < d; ++c) out[c] += sums[c];
   };
   for (int k = K - 1; k >= 0; --k) {
     const int64_t at = k * d;
@@ -73,20 +75,20 @@ void adjoint_of_panel(const Csr<T, I>& graph, Isa isa, int threads, int d, int K
     const auto sums = engine.sum(4 * d, [&](Rows rows, double* partial) {
       engine.product_kernels.recurrence_adjoint(Plambda, d, rows, step, partial);
     });
-    narrow(&sums[0], gradient.a + at);
-    narrow(&sums[d], gradient.b + at);
-    narrow(&sums[2 * d], gradient.c + at);
-    narrow(&sums[3 * d], gradient.alpha + at);
+    add(&sums[0], gradient.a + k * stride);
+    add(&sums[d], gradient.b + k * stride);
+    add(&sums[2 * d], gradient.c + k * stride);
+    add(&sums[3 * d], gradient.alpha + k * stride);
     std::swap(lambda, other);
   }
   const auto dot_last = engine.sum(
       d, [&](Rows rows, double* partial) { engine.vector_kernels.inner_product(d, rows, z_bar, vector(K), partial); });
-  narrow(dot_last.data(), gradient.alpha + K * d);
+  add(dot_last.data(), gradient.alpha + K * stride);
   const auto dot_first = engine.sum(
       d, [&](Rows rows, double* partial) { engine.vector_kernels.inner_product(d, rows, lambda, vector(0), partial); });
   for (int c = 0; c < d; ++c) {
     const T s = coefficients.s[c];
-    gradient.s[c] = s != 0 ? static_cast<T>(dot_first[c] / s) : T(0);
+    if (s != 0) gradient.s[c] += dot_first[c] / s;
   }
   engine.run([&](Rows rows) {
     engine.vector_kernels.linear_combination(d, rows, coefficients.s, lambda, nullptr, nullptr, nullptr, nullptr,
@@ -124,12 +126,13 @@ void recurrence_adjoint(const Csr<T, I>& graph, Isa isa, int threads, int d, int
   for_each_panel<T>(graph.rows, d, threads, [&](const Panel& panel) {
     const PanelRecurrence<T> coefficients_(coefficients, K, d, panel);
     const InputColumns<T> alpha_(alpha, K + 1, d, panel), z_bar_(z_bar, graph.rows, d, panel);
-    const OutputColumns<T> x_bar(gradient.x, graph.rows, d, panel), alpha_bar(gradient.alpha, K + 1, d, panel);
-    const OutputColumns<T> s_bar(gradient.s, 1, d, panel), a_bar(gradient.a, K, d, panel);
-    const OutputColumns<T> b_bar(gradient.b, K, d, panel), c_bar(gradient.c, K, d, panel);
-    adjoint_of_panel<T, I>(graph, isa, panel.threads, panel.width, K, coefficients_.get(), alpha_,
-                           panel_data(h, K + 1, graph.rows, panel), z_bar_,
-                           {x_bar, alpha_bar, s_bar, a_bar, b_bar, c_bar}, panel_data(work, 1, graph.rows, panel));
+    const OutputColumns<T> x_bar(gradient.x, graph.rows, d, panel);
+    const int first = panel.first;
+    adjoint_of_panel<T, I>(
+        graph, isa, panel.threads, panel.width, K, coefficients_.get(), alpha_, panel_data(h, K + 1, graph.rows, panel),
+        z_bar_,
+        {x_bar, gradient.alpha + first, gradient.s + first, gradient.a + first, gradient.b + first, gradient.c + first},
+        d, panel_data(work, 1, graph.rows, panel));
   });
 }
 

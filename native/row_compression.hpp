@@ -251,7 +251,9 @@ bool has_sorted_rows(const Csr<T, I>& P) {
 template <class T, class I>
 std::unique_ptr<const RowCompression<T, I>> RowCompression<T, I>::of(const Csr<T, I>& P) {
   assert(is_valid(P, P.rows));
-  if (P.rows == 0 || !has_sorted_rows(P)) return nullptr;
+  const int64_t nonzeros = P.indptr[P.rows];
+  if (P.rows == 0 || 4 * (2 * P.rows) > 3 * nonzeros) return nullptr;  // even one class would not save a quarter
+  if (!has_sorted_rows(P)) return nullptr;
   std::vector<I> row_class = classes_of_equal_rows(P);
   const I classes = *std::max_element(row_class.begin(), row_class.end()) + 1;
   if (4 * int64_t(classes) > 3 * P.rows && !deltas_pay_off(P)) return nullptr;  // little to save
@@ -289,7 +291,7 @@ std::unique_ptr<const RowCompression<T, I>> RowCompression<T, I>::of(const Csr<T
     deltas = extract_deltas(quotient, sizes);
   }
   const int64_t left = quotient.nonzeros() + static_cast<int64_t>(deltas.size()) + 2 * P.rows;
-  if (4 * left > 3 * static_cast<int64_t>(P.indptr[P.rows])) return nullptr;
+  if (4 * left > 3 * nonzeros) return nullptr;
   assert(is_valid(members.view(), P.rows) && is_valid(quotient.view(), classes) && is_valid(deltas, classes));
   kept_row_class = std::move(row_class);
   return compression;

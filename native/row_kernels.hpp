@@ -2,9 +2,9 @@
 // each instruction set.
 //
 // A kernel works on rows [begin, end) of row-major arrays with `width` channels, at most `max_width<T>` (`product`,
-// `peak` and `apply_deltas` take any width). Channels are independent, so a wider signal is split into panels
-// (panels.hpp). Per-channel arrays (`scale`, `gamma`, ..) have `width` entries. Inner products are accumulated in
-// double and added to the caller's `sums`, `width` numbers for each product; `basis_dots` is the exception: it
+// `peak`, `apply_deltas` and `edge_dots` take any width). Channels are independent, so a wider signal is split into
+// panels (panels.hpp). Per-channel arrays (`scale`, `gamma`, ..) have `width` entries. Inner products are accumulated
+// in double and added to the caller's `sums`, `width` numbers for each product; `basis_dots` is the exception: it
 // accumulates each tile in T.
 //
 // Arrays may alias only where a comment says so.
@@ -123,7 +123,7 @@ struct OptimalAdjointStep {
   T* r_next;
 };
 
-// Kernels fused with a sparse product.
+// Kernels fused with a sparse product, and the product sampled at the nonzeros.
 template <class T, class I>
 struct ProductKernels {
   // y = P x
@@ -135,6 +135,8 @@ struct ProductKernels {
   void (*recurrence_adjoint)(const Product<T, I>& Plambda, int width, Rows, const RecurrenceAdjointStep<T>&,
                              double* sums);
   void (*optimal_adjoint)(const Product<T, I>& Pr, int width, Rows, const OptimalAdjointStep<T>&, double* sums);
+  // out_e += <u_i, v_j> for the nonzeros e = (i, j) of the rows, accumulated in double.
+  void (*edge_dots)(const Csr<T, I>& matrix, int width, Rows, const T* u, const T* v, double* out);
 };
 
 // Kernels without a sparse product.

@@ -345,6 +345,39 @@ void optimal_adjoint(const Product<T, I>& Pr, int width, Rows rows, const Optima
   });
 }
 
+// <u, v> over the channels of a row. Eight sums in double for every register size, so that results do not depend on it.
+template <class T>
+inline double row_dot(int width, const T* u, const T* v) {
+  constexpr int L = POLYBASIS_BYTES / sizeof(double), parts = 8 / L;
+  Lanes<double, L> sum[parts] = {};
+  int c = 0;
+  for (; c + 8 <= width; c += 8)
+#pragma GCC unroll 4
+    for (int p = 0; p < parts; ++p)
+      sum[p] += widened<L, T>(load<L>(u + c + p * L)) * widened<L, T>(load<L>(v + c + p * L));
+  double lanes[8];
+  std::memcpy(lanes, sum, sizeof lanes);
+  double total = ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) + ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
+  for (; c < width; ++c) total += rounded(double(u[c]) * double(v[c]));
+  return total;
+}
+
+template <class T, class I>
+void edge_dots(const Csr<T, I>& matrix, int width, Rows rows, const T* u, const T* v, double* out) {
+  const bool cached = matrix.rows * width * int64_t(sizeof(T)) <= cached_signal_bytes;
+  const int64_t last = matrix.indptr[matrix.rows] - 1;
+  const auto row = [&](int64_t e) { return v + static_cast<int64_t>(matrix.indices[e]) * width; };
+  for (int64_t i = rows.begin; i < rows.end; ++i)
+    for (int64_t e = matrix.indptr[i]; e < matrix.indptr[i + 1]; ++e) {
+      if (!cached) {
+        const char* const coming =
+            reinterpret_cast<const char*>(row(e + prefetch_ahead < last ? e + prefetch_ahead : last));
+        for (int64_t byte = 0; byte < width * int64_t(sizeof(T)); byte += 64) __builtin_prefetch(coming + byte);
+      }
+      out[e] += row_dot(width, u + i * width, row(e));
+    }
+}
+
 // ---- kernels without a product --------------------------------------------------------------------------------------
 
 template <class T>
@@ -684,8 +717,9 @@ const UnweightedKernels<I>& unweighted_table() {
 
 template <class T, class I>
 const ProductKernels<T, I>& product_table() {
-  static constexpr ProductKernels<T, I> entries{product<T, I>, lanczos_product<T, I>, recurrence<T, I>,
-                                                recurrence_adjoint<T, I>, optimal_adjoint<T, I>};
+  static constexpr ProductKernels<T, I> entries{product<T, I>,         lanczos_product<T, I>,
+                                                recurrence<T, I>,      recurrence_adjoint<T, I>,
+                                                optimal_adjoint<T, I>, edge_dots<T, I>};
   return entries;
 }
 

@@ -87,6 +87,43 @@ def test_optimal_basis_and_its_gradient(graph: pb.Graph, width: int, dtype: torc
         close(got, expected, dtype)
 
 
+def filtered(P: torch.Tensor, x: torch.Tensor, alpha: torch.Tensor, signal: bool) -> torch.Tensor:
+    """The optimal filter by Gram-Schmidt in differentiable torch operations, on a dense matrix."""
+    norm = x.norm(dim=0)
+    vectors = [x / norm]
+    while len(vectors) < len(alpha):
+        w = P @ vectors[-1]
+        for v in 2 * vectors:
+            w = w - (w * v).sum(0) * v
+        vectors.append(w / w.norm(dim=0))
+    z = sum(weight * v for weight, v in zip(alpha, vectors, strict=True))
+    assert isinstance(z, torch.Tensor)
+    return norm * z if signal else z
+
+
+@pytest.mark.parametrize("K", [0, 1, 2, 5])
+@pytest.mark.parametrize("signal", [False, True], ids=["unit", "signal"])
+def test_scales_of_the_optimal_filter(K: int, signal: bool, dtype: torch.dtype, isa: str) -> None:
+    """z = sum_k alpha_k v_k, or |x| times that: the gradients agree with automatic differentiation in float64."""
+    graph, width = random_graph(80, 400), 40
+    fast, _ = both(graph, dtype, isa)
+    scale = 10.0 ** torch.randint(-5, 6, (width,))
+    x = (scale * torch.randn(80, width, dtype=torch.float64)).to(dtype)
+    alpha, z_bar = torch.randn(K + 1, width, dtype=dtype), torch.randn(80, width, dtype=dtype)
+    basis = fast.optimal_basis(x, fast.peak(x), K, last_gamma=False)
+    norm = basis.sqrt_beta[0] if signal else torch.ones(width, dtype=torch.float64)
+    scaled = (alpha * norm).to(dtype)
+    z = fast.combine(basis.vectors, scaled)
+    x_bar, alpha_bar = fast.optimal_adjoint(basis, scaled, z_bar, signal=signal)
+    exact_x, exact_alpha = x.double().requires_grad_(), alpha.double().requires_grad_()
+    exact = filtered(dense(graph), exact_x, exact_alpha, signal)
+    exact_x_bar, exact_alpha_bar = torch.autograd.grad(exact, (exact_x, exact_alpha), z_bar.double())
+    atol = {torch.float32: 2e-5, torch.float64: 1e-10}[dtype]
+    for got, expected in ((z, exact), (x_bar, exact_x_bar), (alpha_bar * norm, exact_alpha_bar)):
+        size = expected.detach().abs().amax(0).clamp(min=1e-300)  # channels differ by ten orders of magnitude
+        torch.testing.assert_close(got.double() / size, expected.detach() / size, rtol=0, atol=atol)
+
+
 @pytest.mark.skipif("avx512" not in ISAS, reason="this processor has no AVX-512 to compare AVX2 with")
 @pytest.mark.parametrize("width", WIDTHS)
 def test_instruction_sets_are_bit_identical(graph: pb.Graph, width: int, dtype: torch.dtype) -> None:
@@ -102,8 +139,11 @@ def test_instruction_sets_are_bit_identical(graph: pb.Graph, width: int, dtype: 
         z, h = kernels.recurrence(x, alpha, numbers, keep=True)
         assert h is not None
         x_bar, alpha_bar, bars = kernels.recurrence_adjoint(h, alpha, numbers, z_bar)
-        learned = kernels.optimal_adjoint(basis, alpha, z_bar)
-        return [*basis, kernels.combine(basis.vectors, alpha), *learned, z, h, x_bar, alpha_bar, *bars]
+        learned = [*kernels.optimal_adjoint(basis, alpha, z_bar)]
+        learned += kernels.optimal_adjoint(basis, alpha, z_bar, signal=True)
+        edges = torch.zeros(len(graph.indices), dtype=torch.float64)
+        kernels.operator.edge_dots(x, z_bar, edges, 1)
+        return [*basis, kernels.combine(basis.vectors, alpha), *learned, z, h, x_bar, alpha_bar, *bars, edges]
 
     for narrow, wide in zip(made("avx2"), made("avx512"), strict=True):
         assert torch.equal(narrow, wide)

@@ -21,8 +21,11 @@ MIN_POOLED_BYTES = 32 << 20  # the C library keeps smaller blocks mapped itself
 class NativeKernels:
     """Kernels on a native operator.
 
-    Arrays of K+1 vectors are stored as panels of at most ``panel_width`` channels, one (K+1, N, width) array after the
-    other. Basis buffers are pooled. The number of threads is that of torch.
+    An operator of a batch of G graphs treats every graph apart: ``peak`` and ``rank`` are (G, d), ``gamma`` and
+    ``sqrt_beta`` (G, K+1, d). ``alpha`` is (K+1, d) for all graphs or, for the optimal basis, (G, K+1, d).
+
+    Arrays of K+1 vectors are stored graph after graph, each graph as panels of at most ``panel_width`` channels, one
+    (K+1, N, width) array after the other. Basis buffers are pooled. The number of threads is that of torch.
 
     Args:
         operator: See :func:`polybasis.graph.native_operator`.
@@ -32,11 +35,13 @@ class NativeKernels:
     def __init__(self, operator: Any, results: BufferPool | None = None) -> None:
         self.operator = operator
         self.panel_width: int = operator.panel_width()
+        graphs: int | None = operator.num_graphs()
+        self._batch = () if graphs is None else (graphs,)  # the leading axes of numbers that each graph has
         self._buffers = BufferPool()
         self._results = results
 
     def peak(self, x: Tensor) -> Tensor:
-        peak = torch.empty(x.shape[1], dtype=torch.float64)
+        peak = torch.empty(*self._batch, x.shape[1], dtype=torch.float64)
         self.operator.peak(x, peak, torch.get_num_threads())
         return peak
 
@@ -44,32 +49,33 @@ class NativeKernels:
         channels = x.shape[1]
         basis = OptimalBasis(
             self._buffers.empty(K + 1, *x.shape, dtype=x.dtype),
-            torch.zeros(K + 1, channels, dtype=torch.float64),
-            torch.zeros(K + 1, channels, dtype=torch.float64),
-            torch.zeros(channels, dtype=torch.int64),
+            torch.zeros(*self._batch, K + 1, channels, dtype=torch.float64),
+            torch.zeros(*self._batch, K + 1, channels, dtype=torch.float64),
+            torch.zeros(*self._batch, channels, dtype=torch.int64),
         )
         self.operator.optimal_basis(x, peak, *basis, last_gamma, torch.get_num_threads())
         return basis
 
     def standard_layout(self, vectors: Tensor) -> Tensor:
-        planes, nodes, channels = vectors.shape
-        if channels <= self.panel_width:
+        if not self._batch and vectors.shape[2] <= self.panel_width:
             return vectors
-        widths = [min(self.panel_width, channels - first) for first in range(0, channels, self.panel_width)]
-        panels = torch.split(vectors.flatten(), [planes * nodes * width for width in widths])
-        return torch.cat([panel.view(planes, nodes, -1) for panel in panels], dim=2)
+        out = torch.empty_like(vectors)
+        self.operator.standard_layout(vectors, out, torch.get_num_threads())
+        return out
 
     def combine(self, vectors: Tensor, alpha: Tensor) -> Tensor:
         z = self._empty_result(vectors[0])
         self.operator.combine(vectors, alpha, z, torch.get_num_threads())
         return z
 
-    def optimal_adjoint(self, basis: OptimalBasis, alpha: Tensor, z_bar: Tensor) -> tuple[Tensor, Tensor]:
-        x_bar, alpha_bar = self._empty_result(z_bar), torch.empty_like(alpha)
-        work = self._buffers.empty(2, *z_bar.shape, dtype=z_bar.dtype)
+    def optimal_adjoint(
+        self, basis: OptimalBasis, alpha: Tensor, z_bar: Tensor, *, signal: bool = False
+    ) -> tuple[Tensor, Tensor]:
         vectors, gamma, sqrt_beta, _ = basis
+        x_bar, alpha_bar = self._empty_result(z_bar), torch.empty(gamma.shape, dtype=alpha.dtype)
+        work = self._buffers.empty(2, *z_bar.shape, dtype=z_bar.dtype)
         threads = torch.get_num_threads()
-        self.operator.optimal_adjoint(vectors, gamma, sqrt_beta, alpha, z_bar, x_bar, alpha_bar, work, threads)
+        self.operator.optimal_adjoint(vectors, gamma, sqrt_beta, alpha, z_bar, signal, x_bar, alpha_bar, work, threads)
         return x_bar, alpha_bar
 
     def recurrence(

@@ -84,8 +84,10 @@ class ReorderedKernels:
     def combine(self, vectors: Tensor, alpha: Tensor) -> Tensor:
         return self._permute_back(self._inner.combine(vectors, alpha))
 
-    def optimal_adjoint(self, basis: OptimalBasis, alpha: Tensor, z_bar: Tensor) -> tuple[Tensor, Tensor]:
-        x_bar, alpha_bar = self._inner.optimal_adjoint(basis, alpha, self._permute(z_bar))
+    def optimal_adjoint(
+        self, basis: OptimalBasis, alpha: Tensor, z_bar: Tensor, *, signal: bool = False
+    ) -> tuple[Tensor, Tensor]:
+        x_bar, alpha_bar = self._inner.optimal_adjoint(basis, alpha, self._permute(z_bar), signal=signal)
         return self._permute_back(x_bar), alpha_bar
 
     def recurrence(

@@ -20,6 +20,8 @@ from hypothesis import strategies as st
 
 import polybasis as pb
 from polybasis.data.catalogue import CATALOGUE
+from polybasis.krylov.kernel_choice import kernels_for
+from polybasis.krylov.kernels import Kernels
 
 settings.register_profile("polybasis", deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 settings.load_profile("polybasis")
@@ -56,6 +58,11 @@ def dense(graph: pb.Graph) -> torch.Tensor:
     degree = adjacency.sum(1)
     scale = torch.where(degree > 0, degree.clamp(min=1e-300).rsqrt(), 0)
     return scale[:, None] * adjacency * scale
+
+
+def kernels_of(graph: pb.Graph, x: torch.Tensor, K: int = 0) -> Kernels:
+    """The kernels that filters of degree K on this graph use."""
+    return kernels_for(graph.operator(x.dtype, x.device), x, K)
 
 
 @st.composite

@@ -10,26 +10,21 @@ tensor([0.7071, 1.4142, 0.7071])
 
 from __future__ import annotations
 
-from typing import Any, cast, get_args
+import threading
+from typing import Any, get_args
 
 import numpy as np
 import scipy.sparse as sp
 import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
-from polybasis import native
 from polybasis.adjacency import Adjacency, FloatArray, IntArray, SelfLoops, symmetric_adjacency
+from polybasis.custom_op import ordinary_tensors
+from polybasis.matrix import Matrix, SparseOperator, owned_operator
 
 _INT32_NONZEROS = 2**31 - 1
-
-_OPERATORS = {
-    (torch.float32, torch.int32): "OperatorF32I32",
-    (torch.float32, torch.int64): "OperatorF32I64",
-    (torch.float64, torch.int32): "OperatorF64I32",
-    (torch.float64, torch.int64): "OperatorF64I64",
-}
+_LOCK = threading.Lock()  # for the caches of all graphs
 
 
 class Graph:
@@ -42,6 +37,7 @@ class Graph:
 
     Args:
         adjacency: A checked adjacency matrix; see :func:`polybasis.adjacency.symmetric_adjacency`.
+        ptr: The first node of each graph of a batch, followed by N, (G+1,), int64; None for a single graph.
 
     Attributes:
         num_nodes: The number of nodes N.
@@ -57,16 +53,17 @@ class Graph:
             [0.0000, 0.7071, 0.0000]], dtype=torch.float64)
     """
 
-    def __init__(self, adjacency: Adjacency) -> None:
+    def __init__(self, adjacency: Adjacency, ptr: Tensor | None = None) -> None:
         self.indptr, self.indices, self.weight, self.num_edges = adjacency
         self.num_nodes = len(self.indptr) - 1
+        self.ptr = ptr
         # Scaling all weights does not change P. Relative to the largest weight, no degree overflows.
         self._unit = 1.0 if self.weight is None else float(self.weight.numpy().max(initial=0.0)) or 1.0
         self._degree = _degree_in_units(adjacency, self._unit)
         with np.errstate(divide="ignore"):
             self._inv_sqrt_degree = np.where(self._degree > 0, 1 / np.sqrt(self._degree), 0.0)
-        self._matrices: dict[tuple[torch.dtype, torch.device], Tensor] = {}
-        self._operators: dict[torch.dtype, Any] = {}
+        self._matrices: dict[tuple[torch.dtype, torch.device], Matrix] = {}
+        self._operators: dict[tuple[torch.dtype, torch.device], SparseOperator] = {}
         self._with_loops: Graph | None = None
 
     # ---- construction ----------------------------------------------------------------------------------------------
@@ -159,43 +156,46 @@ class Graph:
         return (torch.maximum(column, row) * (self.weight / self._unit) * torch.minimum(column, row)).to(dtype)
 
     def matrix(self, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu") -> Tensor:
-        r"""Returns :math:`P` as a torch sparse CSR tensor, created once per data type and device.
+        r"""Returns :math:`P` as a torch sparse CSR tensor.
 
         Args:
             dtype: The data type of the values.
             device: The device of the tensor.
         """
-        key = (dtype, torch.device(device))
-        if key not in self._matrices:
-            csr = torch.sparse_csr_tensor(
-                self.indptr, self.indices, self.values(dtype), (self.num_nodes, self.num_nodes), check_invariants=False
-            )
-            self._matrices[key] = csr.to(device)
-        return self._matrices[key]
+        return self.propagation(dtype, torch.device(device)).to_sparse()
 
-    def operator(self, dtype: torch.dtype, device: torch.device) -> Any | None:
-        """Returns the native operator, created once per data type, or None if torch has to be used instead.
+    def propagation(self, dtype: torch.dtype, device: torch.device) -> Matrix:
+        r"""Returns :math:`P` as the operators of the library take it, created once per data type and device.
 
         Args:
-            dtype: The data type of the signals.
-            device: The device of the signals; native kernels run on the CPU only.
+            dtype: The data type of the signals, float32 or float64.
+            device: The device of the signals.
         """
-        if device.type != "cpu":
-            return None
-        if dtype not in self._operators:
-            self._operators[dtype] = native_operator(self.indptr, self.indices, self.values(dtype))
-        return self._operators[dtype]
+        if not torch.compiler.is_compiling():
+            return self.operator(dtype, device).matrix
+        key = (dtype, device)
+        if key not in self._matrices:
+            self._matrices[key] = self._create_matrix(dtype, device)
+        return self._matrices[key]
 
-    def product(self, x: Tensor) -> Tensor:
-        r"""Returns :math:`P x` for a contiguous (N, d) signal in float32 or float64, outside autograd."""
-        if x.numel() == 0:
-            return x.clone()
-        operator = self.operator(x.dtype, x.device)
-        if operator is None:
-            return self.matrix(x.dtype, x.device) @ x
-        y = torch.empty_like(x)
-        operator.product(x, y, torch.get_num_threads())
-        return y
+    def operator(self, dtype: torch.dtype, device: torch.device) -> SparseOperator:
+        """Returns the matrix of :meth:`propagation` with its native operator.
+
+        Args:
+            dtype: The data type of the signals, float32 or float64.
+            device: The device of the signals.
+        """
+        key = (dtype, device)
+        if key not in self._operators:
+            with _LOCK, ordinary_tensors():
+                if key not in self._operators:
+                    operator = owned_operator(self._matrices.get(key) or self._create_matrix(dtype, device))
+                    self._operators[key], self._matrices[key] = operator, operator.matrix
+        return self._operators[key]
+
+    def _create_matrix(self, dtype: torch.dtype, device: torch.device) -> Matrix:
+        ptr = None if self.ptr is None else self.ptr.to(device)
+        return Matrix(self.indptr.to(device), self.indices.to(device), self.values(dtype).to(device), ptr)
 
     def __matmul__(self, x: Tensor) -> Tensor:
         r"""Returns :math:`P x`; gradients flow to ``x``.
@@ -219,7 +219,7 @@ class Graph:
         if x.dtype not in (torch.float32, torch.float64):
             return (self @ x.float()).to(x.dtype)
         flat = x.reshape(self.num_nodes, -1) if x.numel() else x.reshape(self.num_nodes, 0)
-        return cast(Tensor, _Product.apply(flat, self)).reshape(x.shape)  # type: ignore[no-untyped-call]
+        return (self.propagation(x.dtype, x.device) @ flat).reshape(x.shape)
 
     def degree(self) -> FloatArray:
         """Returns the weighted degree of each node, (N,)."""
@@ -262,26 +262,17 @@ class Graph:
             self._with_loops = Graph.from_edge_index(self.edge_index(), self.num_nodes, self.weight, "add")
         return self._with_loops
 
+    @property
+    def num_graphs(self) -> int:
+        """The number of graphs of a batch, or 1."""
+        return 1 if self.ptr is None else len(self.ptr) - 1
+
     def __getstate__(self) -> dict[str, Any]:
         """Copies and pickles the graph without its caches."""
         return self.__dict__ | {"_matrices": {}, "_operators": {}, "_with_loops": None}
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(num_nodes={self.num_nodes}, num_edges={self.num_edges})"
-
-
-class _Product(torch.autograd.Function):
-    """The product P x. P is symmetric, so the gradient is a product with P as well."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, graph: Graph) -> Tensor:
-        ctx.graph = graph
-        return graph.product(x.detach().contiguous())
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, y_bar: Tensor) -> tuple[Tensor, None]:
-        return ctx.graph.product(y_bar.contiguous()), None
 
 
 def _degree_in_units(adjacency: Adjacency, unit: float) -> FloatArray:
@@ -343,18 +334,3 @@ def _checked_weight(edge_weight: Tensor | ArrayLike, edges: int) -> FloatArray:
                 f"edge_weight[{place}] is {weight[place]:g}, which is {what}; expected finite, non-negative numbers"
             )
     return weight
-
-
-def native_operator(indptr: Tensor, indices: Tensor, values: Tensor, isa: str | None = None) -> Any | None:
-    """The native operator of a matrix in compressed rows, or None without kernels for its data type and device.
-
-    Args:
-        indptr, indices: int32 or int64, both of the same type, on the CPU.
-        values: float32 or float64.
-        isa: instruction set, ``plain``, ``avx2`` or ``avx512``; by default the best of this processor.
-    """
-    name = _OPERATORS.get((values.dtype, indices.dtype))
-    if name is None or values.device.type != "cpu":
-        return None
-    found = native.module or native.kernels()  # warns if they are missing
-    return None if found is None else getattr(found, name)(indptr, indices, values, isa or found.best_isa())

@@ -95,7 +95,7 @@ def make_kernels(request: pytest.FixtureRequest) -> Callable[[pb.Graph, torch.dt
         return lambda graph, dtype: ReferenceKernels(graph.matrix(dtype))
     if native.kernels() is None:
         pytest.skip("polybasis was built without its native kernels")
-    return lambda graph, dtype: NativeKernels(graph.operator(dtype, torch.device("cpu")))
+    return lambda graph, dtype: NativeKernels(graph.operator(dtype, torch.device("cpu")).native)
 
 
 def spectral_components(graph: pb.Graph, x: Tensor) -> Tensor:

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 import polybasis as pb
 from polybasis import native
-from polybasis.graph import native_operator
 from polybasis.krylov.native_kernels import NativeKernels
 from polybasis.krylov.reference_kernels import ReferenceKernels
+from polybasis.matrix import native_operator
 from polybasis.recurrence import Recurrence
 
 module: Any = native.kernels()
@@ -64,7 +64,7 @@ def graph(request: pytest.FixtureRequest) -> pb.Graph:
 
 
 def both(graph: pb.Graph, dtype: torch.dtype, isa: str) -> tuple[NativeKernels, ReferenceKernels]:
-    operator = native_operator(graph.indptr, graph.indices, graph.values(dtype), isa)
+    operator = native_operator(graph.indptr, graph.indices, graph.values(dtype), isa=isa)
     return NativeKernels(operator), ReferenceKernels(graph.matrix(dtype))
 
 
@@ -317,7 +317,7 @@ def test_an_operator_checks_its_arrays() -> None:
 
 def test_kernels_reject_arrays_of_wrong_shapes() -> None:
     graph = random_graph(10, 20)
-    operator: Any = graph.operator(torch.float64, torch.device("cpu"))
+    operator: Any = graph.operator(torch.float64, torch.device("cpu")).native
     signal = torch.zeros(10, 3, dtype=torch.float64)
     for call in (
         lambda: operator.product(signal, torch.zeros(10, 4, dtype=torch.float64), 1),

@@ -8,15 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from conftest import random_graph, with_copies
+from conftest import kernels_of, random_graph, with_copies
 
 import polybasis as pb
 from polybasis import native
-from polybasis.graph import native_operator
-from polybasis.krylov import filters as filters_module
-from polybasis.krylov.filters import kernels_for
+from polybasis.krylov import kernel_choice
 from polybasis.krylov.native_kernels import MIN_POOLED_BYTES, NativeKernels
 from polybasis.krylov.reordered_kernels import ReorderedKernels, Reordering
+from polybasis.matrix import native_operator
 from polybasis.recurrence import Recurrence
 
 if native.kernels() is None:
@@ -70,13 +69,13 @@ def without_edges(nodes: int) -> pb.Graph:
 
 def saved(graph: pb.Graph) -> tuple[float, torch.Tensor]:
     order = torch.full((graph.num_nodes,), -1, dtype=graph.indices.dtype)
-    operator: Any = graph.operator(torch.float32, CPU)
+    operator: Any = graph.operator(torch.float32, CPU).native
     return operator.locality_order(order), order
 
 
 def in_random_order(graph: pb.Graph, dtype: torch.dtype) -> tuple[ReorderedKernels, NativeKernels]:
     """Kernels on randomly ordered nodes and on the original order."""
-    operator = graph.operator(dtype, CPU)
+    operator = graph.operator(dtype, CPU).native
     order = torch.randperm(graph.num_nodes).to(graph.indices.dtype)
     return Reordering(operator, graph.indptr, graph.indices, dtype).kernels_in(order), NativeKernels(operator)
 
@@ -140,7 +139,7 @@ def test_a_result_is_not_overwritten_by_the_next_one() -> None:
 def test_a_product_is_bit_identical(dtype: torch.dtype) -> None:
     """The nonzeros of a row keep their order."""
     graph = random_graph(900, 6000)
-    operator: Any = graph.operator(dtype, CPU)
+    operator: Any = graph.operator(dtype, CPU).native
     order = torch.randperm(900).int()
     indptr, indices = torch.empty_like(graph.indptr), torch.empty_like(graph.indices)
     values = torch.empty(len(indices), dtype=dtype)
@@ -149,7 +148,7 @@ def test_a_product_is_bit_identical(dtype: torch.dtype) -> None:
     x = torch.randn(900, 64, dtype=dtype)
     y = torch.empty_like(x)
     renumbered.product(x[order.long()], y, 2)
-    assert torch.equal(y, graph.product(x)[order.long()])
+    assert torch.equal(y, (graph @ x)[order.long()])
 
 
 @pytest.mark.parametrize(
@@ -186,10 +185,10 @@ def test_no_order_is_found_where_none_is_better(made: Callable[[], pb.Graph]) ->
 def test_large_signals_are_filtered_on_reordered_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = lattice(370, shuffled=True, edges_kept=0.9)  # edges are removed so that no two rows are equal
     x, K = torch.randn(graph.num_nodes, 64), 4
-    assert isinstance(kernels_for(graph, x, K), ReorderedKernels)
-    assert isinstance(kernels_for(graph, x, 1), NativeKernels)
-    assert isinstance(kernels_for(graph, x), NativeKernels)
-    assert isinstance(kernels_for(graph, x[:, :8], K), NativeKernels)
+    assert isinstance(kernels_of(graph, x, K), ReorderedKernels)
+    assert isinstance(kernels_of(graph, x, 1), NativeKernels)
+    assert isinstance(kernels_of(graph, x), NativeKernels)
+    assert isinstance(kernels_of(graph, x[:, :8], K), NativeKernels)
 
     def trained() -> list[torch.Tensor]:
         signal, alpha = x.clone().requires_grad_(), torch.linspace(1, 2, (K + 1) * 64).view(K + 1, 64).requires_grad_()
@@ -206,15 +205,15 @@ def test_large_signals_are_filtered_on_reordered_nodes(monkeypatch: pytest.Monke
     torch.set_num_threads(threads)
     for got, expected in zip(again, reordered, strict=True):
         assert torch.equal(got, expected)
-    monkeypatch.setattr(filters_module, "MIN_PANEL_BYTES", 1 << 60)
-    assert isinstance(kernels_for(graph, x, K), NativeKernels)
+    monkeypatch.setattr(kernel_choice, "MIN_PANEL_BYTES", 1 << 60)
+    assert isinstance(kernels_of(graph, x, K), NativeKernels)
     for got, expected in zip(reordered, trained(), strict=True):
         close(got, expected)
 
 
 def test_orders_are_checked() -> None:
     graph = random_graph(10, 20)
-    operator: Any = graph.operator(torch.float32, CPU)
+    operator: Any = graph.operator(torch.float32, CPU).native
     arrays = graph.indptr.clone(), graph.indices.clone(), graph.values(torch.float32)
     x = torch.zeros(10, 2)
     for order in ([0] * 10, [*range(9), 10], [*range(9), -1]):

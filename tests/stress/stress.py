@@ -21,10 +21,10 @@ from oracles import Exact, Spectrum, exact_filter, exact_matrix, gradient_error,
 
 import polybasis as pb
 from polybasis import native
-from polybasis.graph import native_operator
 from polybasis.krylov.kernels import Kernels
 from polybasis.krylov.native_kernels import NativeKernels
 from polybasis.krylov.reference_kernels import ReferenceKernels
+from polybasis.matrix import native_operator
 
 Record = dict[str, Any]
 
@@ -129,7 +129,7 @@ class Run:
 
 
 def _native(graph: pb.Graph, dtype: torch.dtype, isa: str | None = None) -> NativeKernels:
-    return NativeKernels(native_operator(graph.indptr, graph.indices, graph.values(dtype), isa))
+    return NativeKernels(native_operator(graph.indptr, graph.indices, graph.values(dtype), isa=isa))
 
 
 def _same_bits(run: Run, graph: pb.Graph, dtype: torch.dtype, *signals: torch.Tensor) -> bool:

@@ -12,7 +12,7 @@ import torch
 from torch_geometric.nn import ChebConv
 
 from polybasis.bench.measure import best_seconds, peak_growth, synthetic_graph
-from polybasis.krylov.filters import clear_kernels
+from polybasis.krylov.kernel_choice import clear_kernels
 from polybasis.nn import FavardConv, OptBasisConv
 
 SIZES = {"squirrel": (5_201, 198_353), "arxiv": (169_343, 1_166_243)}
@@ -103,7 +103,7 @@ def bench_filters(
     unit_seconds, unit_bytes = seconds["products"], nodes * channels * 4
     rows: list[dict[str, Any]] = [{"contender": f"{K} torch sparse products", "forward": unit_seconds}]
     for name, calls in (contenders | slow).items():
-        clear_kernels(graph)  # frees the pooled buffers of earlier calls
+        clear_kernels(graph.operator(torch.float32, torch.device("cpu")))  # frees the pooled buffers of earlier calls
         step_bytes = peak_growth(calls["step"])
         rows.append(
             {

@@ -48,7 +48,7 @@ def bench_roofline(size: str, *, channels: int = 64, K: int = 10, repeats: int =
     graph, _ = synthetic_graph(*SIZES[size])
     nodes, nonzeros = graph.num_nodes, len(graph.indices)
     x = torch.randn(nodes, channels)
-    operator = graph.operator(x.dtype, x.device)
+    operator = graph.operator(x.dtype, x.device).native
     if operator is None:
         raise RuntimeError("the roofline requires the native kernels; install a C++ compiler and reinstall polybasis")
     calls = _kernel_calls(operator, x, K)

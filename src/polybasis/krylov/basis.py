@@ -85,3 +85,16 @@ class OptimalBasis(NamedTuple):
         True
         """
         return gauss_quadrature(self.gamma, self.sqrt_beta[1:], mass=self.sqrt_beta[0] ** 2)
+
+
+def scaled_coefficients(alpha: Tensor, sqrt_beta: Tensor, signal: bool) -> Tensor:
+    r"""Returns the coefficients of the basis vectors: :math:`\alpha`, or :math:`\|x\|\,\alpha` with ``signal``.
+
+    Args:
+        alpha: (K+1, d).
+        sqrt_beta: Of the optimal basis, (K+1, d), or (G, K+1, d) for a batch of graphs.
+        signal: Whether the filter is scaled with the norm of the signal.
+    """
+    if not signal:
+        return alpha
+    return (alpha * sqrt_beta[..., :1, :]).to(alpha.dtype)

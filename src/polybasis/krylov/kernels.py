@@ -16,6 +16,9 @@ class Kernels(Protocol):
     Signals are contiguous (N, d) tensors in float32 or float64. An argument or result ``y_bar`` is the gradient
     :math:`\partial L / \partial y`. Arrays of K+1 vectors have an internal layout that depends on the kernels (panels
     of channels, permuted nodes); :meth:`standard_layout` converts it.
+
+    On a batch of G graphs, the numbers per channel are also per graph: ``peak`` and ``rank`` have the shape (G, d),
+    ``gamma``, ``sqrt_beta`` and the gradient of alpha (G, K+1, d), and alpha may be (K+1, d) or (G, K+1, d).
     """
 
     def peak(self, x: Tensor) -> Tensor:
@@ -37,8 +40,13 @@ class Kernels(Protocol):
     def combine(self, vectors: Tensor, alpha: Tensor) -> Tensor:
         """Returns z = sum_k alpha_k v_k, (N, d), for vectors in the internal layout."""
 
-    def optimal_adjoint(self, basis: OptimalBasis, alpha: Tensor, z_bar: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns the gradients of z = sum_k alpha_k v_k with respect to x and alpha."""
+    def optimal_adjoint(
+        self, basis: OptimalBasis, alpha: Tensor, z_bar: Tensor, *, signal: bool = False
+    ) -> tuple[Tensor, Tensor]:
+        """Returns the gradients of z = sum_k alpha_k v_k with respect to x and alpha.
+
+        With ``signal``, alpha is a multiple of the norm of x, and the gradient with respect to x includes it.
+        """
 
     def recurrence(
         self, x: Tensor, alpha: Tensor, recurrence: Recurrence, *, keep: bool

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from polybasis.custom_op import has_values
 from polybasis.tridiagonal import apply_tridiagonal
 
 _CONSTANTS = tomllib.loads(Path(__file__).with_name("rank_tolerance.toml").read_text())  # shared with the kernels
@@ -46,35 +47,37 @@ class RankTolerance(NamedTuple):
         )
 
 
-def basis_ends(norm: Tensor, gamma: Tensor, sqrt_beta: Tensor, *, nodes: int, K: int, dtype: torch.dtype) -> Tensor:
+def basis_ends(
+    norm: Tensor, gamma: Tensor, sqrt_beta: Tensor, *, nodes: int | Tensor, K: int, dtype: torch.dtype
+) -> Tensor:
     r"""Decides in which channels the basis ends at the latest vector :math:`v_k`.
 
     A basis ends if the next vector would be rounding noise and dropping it changes no :math:`T_m(P)\, x`,
     :math:`m \le K`, by more than a tolerance.
 
     Args:
-        norm: (d,), the norm of the residual after :math:`v_k`, which is orthogonal to all vectors so far.
-        gamma, sqrt_beta: (k+1, d), float64, the tridiagonal matrix so far.
-        nodes: The number of nodes.
+        norm: (..., d), the norm of the residual after :math:`v_k`, which is orthogonal to all vectors so far.
+        gamma, sqrt_beta: (k+1, ..., d), float64, the tridiagonal matrix so far.
+        nodes: The number of nodes, or that of each graph of a batch, (G, 1).
         K: The degree.
         dtype: The data type of the vectors.
 
     Returns:
-        (d,), bool.
+        (..., d), bool.
     """
-    if len(gamma) >= nodes:
-        return torch.ones_like(norm, dtype=torch.bool)
+    nodes = torch.as_tensor(nodes, dtype=torch.float64, device=norm.device)
+    complete = nodes <= len(gamma)
     tolerance = RankTolerance.of(dtype)
     beta = sqrt_beta[1:]
     largest = beta.amax(0) if len(beta) else torch.zeros_like(norm)
     amplification = torch.where(beta > 0, tolerance.amplification_threshold / beta, 1).clamp(min=1)
     noise = tolerance.noise_level * amplification.prod(0)
     # Only the part of an error that is orthogonal to all vectors matters; the last possible vector leaves no such part.
-    outside = math.sqrt(max(nodes - len(gamma) - 1, 0) / nodes)
+    outside = ((nodes - len(gamma) - 1).clamp(min=0) / nodes.clamp(min=1)).sqrt()
     noise = torch.minimum(noise, (tolerance.noise_cap * largest).clamp(min=tolerance.noise_level)) * outside
-    ends, suspect = norm <= tolerance.rounding_level, norm <= noise
-    if suspect.any():
-        ends |= suspect & (stopping_error(norm, gamma, sqrt_beta, K) <= tolerance.max_stopping_error)
+    ends, suspect = complete | (norm <= tolerance.rounding_level), norm <= noise
+    if not has_values() or suspect.any():
+        ends = ends | suspect & (stopping_error(norm, gamma, sqrt_beta, K) <= tolerance.max_stopping_error)
     return ends
 
 
@@ -100,6 +103,6 @@ def stopping_error(norm: Tensor, gamma: Tensor, sqrt_beta: Tensor, K: int) -> Te
     bound = torch.zeros_like(norm)
     for m in range(K):
         factor = 2 if m > 0 else 1
-        bound += factor * norm * y[-1].abs() * (K - m)
+        bound = bound + factor * norm * y[-1].abs() * (K - m)
         y, before = factor * apply_tridiagonal(gamma, sqrt_beta, y) - before, y
     return bound

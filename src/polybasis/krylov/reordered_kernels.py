@@ -13,9 +13,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from polybasis.graph import native_operator
 from polybasis.krylov.basis import OptimalBasis
 from polybasis.krylov.native_kernels import BufferPool, NativeKernels
+from polybasis.matrix import native_operator
 from polybasis.recurrence import Recurrence
 
 

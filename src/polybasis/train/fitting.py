@@ -16,7 +16,7 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from polybasis.data.dataset import LabelledNodes, NodeDataset, Split
 from polybasis.features import transform_features
-from polybasis.krylov.filters import NonFiniteError
+from polybasis.krylov.operators import NonFiniteError
 from polybasis.nn.models.label_reuse import LabelReuse
 from polybasis.nn.models.model import Inputs, Model
 from polybasis.nn.models.precomputed import PrecomputedGNN

@@ -17,7 +17,7 @@ from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 from torch.autograd import forward_ad
 from torch.utils._pytree import tree_map
 
-LIBRARY = torch.library.Library("polybasis", "DEF")
+LIBRARY = torch.library.Library("polybasis", "DEF")  # type: ignore[no-untyped-call]
 
 
 def is_transformed() -> bool:

@@ -1,7 +1,7 @@
 r"""The propagation operator :math:`P = D^{-1/2} A D^{-1/2}` of an undirected graph.
 
 >>> import torch, polybasis as pb
->>> g = pb.Graph.from_edge_index(torch.tensor([[0, 1, 1], [1, 0, 2]]))
+>>> g = pb.Graph.from_edge_index(torch.tensor([[0, 1], [1, 2]]))
 >>> g
 Graph(num_nodes=3, num_edges=2)
 >>> g @ torch.ones(3)
@@ -119,7 +119,9 @@ class Graph:
         if batch is None:
             return cls._from_edges(edges, self_loops, directed)
         ptr = conversions.ptr_of_batch(batch)
-        return cls._from_edges(edges._replace(num_nodes=edges.num_nodes or int(ptr[-1])), self_loops, directed, ptr)
+        if edges.num_nodes is None:
+            edges = edges._replace(num_nodes=int(ptr[-1]))
+        return cls._from_edges(edges, self_loops, directed, ptr)
 
     @classmethod
     def from_adjacency(cls, adjacency: Any, self_loops: SelfLoops = "drop", *, directed: bool | None = None) -> Graph:
@@ -420,9 +422,8 @@ class Graph:
         if self._with_loops is None:
             weight = None if self.weight is None else self.weight.numpy()
             pairs = self.edge_index().numpy()
-            self._with_loops = Graph(
-                symmetric_adjacency(pairs, weight, self.num_nodes, "add", _INT32_NONZEROS), self.ptr
-            )
+            adjacency = symmetric_adjacency(pairs, weight, self.num_nodes, "add", _INT32_NONZEROS)
+            self._with_loops = Graph(adjacency, self.ptr)
         return self._with_loops
 
     def __getstate__(self) -> dict[str, Any]:
@@ -464,8 +465,8 @@ def as_graph(value: Any, num_nodes: int | None = None, edge_weight: Tensor | Arr
     """Returns the graph of any adjacency that layers accept.
 
     Args:
-        value: A :class:`Graph`, node pairs of shape (2, E), a PyG ``EdgeIndex``, or a sparse matrix of one of the formats
-            of :meth:`Graph.from_adjacency`.
+        value: A :class:`Graph`, node pairs of shape (2, E), a PyG ``EdgeIndex``, or a sparse matrix in a format of
+            :meth:`Graph.from_adjacency`.
         num_nodes: The number of nodes, which a Graph or matrix must have.
         edge_weight: The weights of node pairs, (E,); must be omitted with a Graph or a matrix.
 

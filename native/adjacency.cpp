@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -16,8 +17,8 @@ int useful_shares(int threads, int64_t entries, int64_t rows) {
 }
 
 // A stable counting sort by row. The input is split into shares, one for each thread: for_each(share, visit) calls
-// visit(row, column, weight) for every entry of a share. The entries of a row are in the order of the input, whatever
-// the number of shares.
+// visit(row, column, reversed, weight) for every entry of a share. The entries of a row are in the order of the input,
+// whatever the number of shares.
 template <class ForEach>
 class CountingSort {
  public:
@@ -26,7 +27,7 @@ class CountingSort {
 #pragma omp parallel for num_threads(shares_) schedule(static, 1)
     for (int share = 0; share < shares_; ++share) {
       int64_t* count = places_.data() + share * rows_;
-      for_each_(share, [&](int64_t row, int64_t, double) { ++count[row]; });
+      for_each_(share, [&](int64_t row, int64_t, bool, double) { ++count[row]; });
     }
   }
 
@@ -39,13 +40,15 @@ class CountingSort {
     return place;
   }
 
-  // Calls write(place, column, weight) for every entry, after start_row for every row.
+  // Calls write(place, column, reversed, weight) for every entry, after start_row for every row.
   template <class Write>
   void write_entries(Write write) {
 #pragma omp parallel for num_threads(shares_) schedule(static, 1)
     for (int share = 0; share < shares_; ++share) {
       int64_t* next = places_.data() + share * rows_;
-      for_each_(share, [&](int64_t row, int64_t column, double weight) { write(next[row]++, column, weight); });
+      for_each_(share, [&](int64_t row, int64_t column, bool reversed, double weight) {
+        write(next[row]++, column, reversed, weight);
+      });
     }
   }
 
@@ -69,8 +72,9 @@ EntryRows<Entry> sorted_by_row(int64_t rows, int shares, int64_t spare, const Fo
   }
   sorted.entries.reset(new Entry[place]);
   advise_huge_pages(sorted.entries.get(), place * sizeof(Entry));
-  sort.write_entries(
-      [&](int64_t place, int64_t column, double weight) { sorted.entries[place] = Entry(column, weight); });
+  sort.write_entries([&](int64_t place, int64_t column, bool reversed, double weight) {
+    sorted.entries[place] = Entry(column, reversed, weight);
+  });
   return sorted;
 }
 
@@ -88,7 +92,8 @@ EntryRows<Entry> sorted_by_high_node(const Pairs& pairs, SelfLoops loops, int sh
     const int64_t last = pairs.count * (share + 1) / shares;
     for (int64_t e = pairs.count * share / shares; e < last; ++e) {
       const int64_t low = std::min(pairs.first[e], pairs.second[e]), high = std::max(pairs.first[e], pairs.second[e]);
-      if (low != high || loops != SelfLoops::drop) visit(high, low, Entry::weighted ? pairs.weight[e] : 1.0);
+      if (low != high || loops != SelfLoops::drop)
+        visit(high, low, pairs.first[e] != low, Entry::weighted ? pairs.weight[e] : 1.0);
     }
   });
 }
@@ -98,18 +103,27 @@ EntryRows<Entry> transposed(const EntryRows<Entry>& rows, int shares, int64_t sp
   return sorted_by_row<Entry>(rows.size(), shares, spare, [&](int64_t share, auto visit) {
     const int64_t last = first_row(rows, share + 1, shares);
     for (int64_t i = first_row(rows, share, shares); i < last; ++i)
-      for (const Entry* entry = rows.begin(i); entry != rows.end(i); ++entry) visit(entry->node, i, entry->weight);
+      for (const Entry* entry = rows.begin(i); entry != rows.end(i); ++entry)
+        visit(entry->node(), i, entry->reversed(), entry->weight);
   });
 }
 
-template <class Entry>
-bool same_node(const Entry& a, const Entry& b) {
-  return a.node == b.node;
-}
+// The weights of both directions of an edge are often computed separately in float32. Each of a handful of operations
+// rounds by up to 2^-24, so weights that should be equal differ by a few such steps; 1e-6 is about sixteen of them.
+// NumPy's implementation in adjacency.py has the same rule.
+constexpr double same_weight = 1e-6;
 
+bool agree(double a, double b) { return std::abs(a - b) <= same_weight * std::max(a, b); }
+
+// The first entry of a row whose weight is different from that first given for the same node, or `last`.
 template <class Entry>
-bool contradict(const Entry& a, const Entry& b) {
-  return a.node == b.node && a.weight != b.weight;
+Entry* find_conflict(Entry* first, Entry* last) {
+  if constexpr (Entry::weighted)
+    for (Entry* entry = first; entry != last; ++entry) {
+      if (entry->node() != first->node()) first = entry;
+      if (!agree(first->weight, entry->weight)) return entry;
+    }
+  return last;
 }
 
 }  // namespace
@@ -137,32 +151,37 @@ UpperTriangle<Entry>::UpperTriangle(const Pairs& pairs, SelfLoops loops, int thr
 // Keeps each neighbour of a row once, drops edges of weight 0 and adds the self-loops that are missing.
 template <class Entry>
 void UpperTriangle<Entry>::merge(SelfLoops loops, int threads) {
-  int64_t edges = 0, diagonal = 0, first_conflict = nodes();
-#pragma omp parallel for num_threads(threads) schedule(dynamic, 1024) reduction(+ : edges, diagonal) \
+  int64_t edges = 0, diagonal = 0, one_way = 0, first_conflict = nodes();
+#pragma omp parallel for num_threads(threads) schedule(dynamic, 1024) reduction(+ : edges, diagonal, one_way) \
     reduction(min : first_conflict)
   for (int64_t i = 0; i < nodes(); ++i) {
-    Entry *first = rows_.begin(i), *last = rows_.end(i);
-    if (std::adjacent_find(first, last, contradict<Entry>) != last) {
+    Entry *const first = rows_.begin(i), *const given = rows_.end(i), *last = first;
+    if (find_conflict(first, given) != given) {
       first_conflict = std::min(first_conflict, i);
       continue;
     }
-    last = std::unique(first, last, same_node<Entry>);
-    last = std::remove_if(first, last, [](const Entry& entry) { return entry.weight == 0; });
-    if (loops == SelfLoops::add && (first == last || first->node != i)) {
+    for (Entry* entry = first; entry != given;) {
+      const Entry kept = *entry++;
+      bool both_ways = kept.node() == i;
+      for (; entry != given && entry->node() == kept.node(); ++entry) both_ways |= entry->reversed() != kept.reversed();
+      if (kept.weight == 0) continue;
+      one_way += !both_ways;
+      *last++ = kept;
+    }
+    if (loops == SelfLoops::add && (first == last || first->node() != i)) {
       std::move_backward(first, last, last + 1);
-      *first = Entry(i, 1.0);
+      *first = Entry(i, false, 1.0);
       ++last;
     }
     rows_.last[i] = last - rows_.entries.get();
     edges += last - first;
-    diagonal += first != last && first->node == i;
+    diagonal += first != last && first->node() == i;
   }
   edges_ = edges;
   loops_ = diagonal;
-  if (first_conflict < nodes()) {
-    const Entry* entry = std::adjacent_find(rows_.begin(first_conflict), rows_.end(first_conflict), contradict<Entry>);
-    conflict_.emplace(first_conflict, entry->node);
-  }
+  one_way_ = one_way;
+  if (first_conflict < nodes())
+    conflict_.emplace(first_conflict, find_conflict(rows_.begin(first_conflict), rows_.end(first_conflict))->node());
 }
 
 // Row j of the whole matrix is column j of the triangle above the diagonal, then row j of the triangle. Visiting the
@@ -175,15 +194,15 @@ void UpperTriangle<Entry>::mirror(I* indptr, I* indices, double* weight, int thr
     const int64_t last = first_row(rows_, share + 1, shares);
     for (int64_t i = first_row(rows_, share, shares); i < last; ++i)
       for (const Entry* entry = rows_.begin(i); entry != rows_.end(i); ++entry) {
-        visit(i, entry->node, entry->weight);
-        if (entry->node != i) visit(entry->node, i, entry->weight);
+        visit(i, entry->node(), false, entry->weight);
+        if (entry->node() != i) visit(entry->node(), i, false, entry->weight);
       }
   };
   CountingSort sort(nodes(), shares, both_ends);
   indptr[0] = 0;
   for (int64_t i = 0; i < nodes(); ++i) indptr[i + 1] = static_cast<I>(sort.start_row(i, indptr[i]));
   assert(indptr[nodes()] == nonzeros());
-  sort.write_entries([&](int64_t place, int64_t column, [[maybe_unused]] double value) {
+  sort.write_entries([&](int64_t place, int64_t column, bool, [[maybe_unused]] double value) {
     indices[place] = static_cast<I>(column);
     if constexpr (Entry::weighted) weight[place] = value;
   });

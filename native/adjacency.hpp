@@ -20,20 +20,30 @@ struct Pairs {
 
 bool nodes_in_range(const Pairs&, int threads);
 
-struct Neighbour {
+// A neighbour in a row, and the direction in which its pair was given. Nodes are below 2^31, so the direction has a bit.
+class Neighbour {
+ public:
   static constexpr bool weighted = false;
   static constexpr double weight = 1;
-  int32_t node;
   Neighbour() = default;
-  Neighbour(int64_t node, double) : node(static_cast<int32_t>(node)) {}
+  Neighbour(int64_t node, bool reversed, double) : node_and_direction_(tagged(node, reversed)) {}
+  int64_t node() const { return node_and_direction_ & ~reversed_bit; }
+  bool reversed() const { return node_and_direction_ & reversed_bit; }
+
+ protected:
+  static constexpr uint32_t reversed_bit = uint32_t{1} << 31;
+  static uint32_t tagged(int64_t node, bool reversed) {
+    return static_cast<uint32_t>(node) | static_cast<uint32_t>(reversed) << 31;
+  }
+  uint32_t node_and_direction_;
 };
 
-struct WeightedNeighbour {
+class WeightedNeighbour : public Neighbour {
+ public:
   static constexpr bool weighted = true;
-  int32_t node;
   double weight;
   WeightedNeighbour() = default;
-  WeightedNeighbour(int64_t node, double weight) : node(static_cast<int32_t>(node)), weight(weight) {}
+  WeightedNeighbour(int64_t node, bool reversed, double weight) : Neighbour(node, reversed, weight), weight(weight) {}
 };
 
 // Compressed rows that may have unused entries between them.
@@ -56,10 +66,12 @@ class UpperTriangle {
   UpperTriangle(const Pairs&, SelfLoops, int threads);
 
   int64_t nodes() const { return rows_.size(); }
-  int64_t edges() const { return edges_; }
+  // The number of edges, a self-loop counting once, and of those between two nodes given in one direction only.
+  std::pair<int64_t, int64_t> edges() const { return {edges_, one_way_}; }
   int64_t nonzeros() const { return 2 * edges_ - loops_; }
 
   // The first pair, in ascending order, that was given two different weights. The other members are then undefined.
+  // Weights that agree up to the rounding of float32 are not different; the one given first is used.
   std::optional<std::pair<int64_t, int64_t>> conflict() const { return conflict_; }
 
   // Writes the whole matrix. indptr: nodes() + 1 entries; indices: nonzeros(); weight: nonzeros(), unused without
@@ -71,7 +83,7 @@ class UpperTriangle {
   void merge(SelfLoops, int threads);
 
   EntryRows<Entry> rows_;
-  int64_t edges_ = 0, loops_ = 0;
+  int64_t edges_ = 0, loops_ = 0, one_way_ = 0;
   std::optional<std::pair<int64_t, int64_t>> conflict_;
 };
 

@@ -37,7 +37,7 @@ def random_graph(nodes: int, edges: int, seed: int = 0) -> pb.Graph:
     rng = np.random.default_rng(seed)
     weight = np.arange(1, nodes + 1) ** -0.5
     ends = rng.choice(nodes, size=(2, edges), p=weight / weight.sum())
-    return pb.Graph.from_edge_index(ends, nodes)
+    return pb.Graph.from_edge_index(ends, nodes, directed=False)
 
 
 def with_copies(graph: pb.Graph, copies: int) -> pb.Graph:
@@ -46,7 +46,7 @@ def with_copies(graph: pb.Graph, copies: int) -> pb.Graph:
     ends = np.stack([rows, graph.indices.numpy()])[:, rows <= graph.indices.numpy()]
     shifts = graph.num_nodes * np.stack(np.meshgrid(np.arange(copies), np.arange(copies))).reshape(2, -1)
     edges = (ends[:, :, None] + shifts[:, None, :]).reshape(2, -1)
-    return pb.Graph.from_edge_index(edges, copies * graph.num_nodes)
+    return pb.Graph.from_edge_index(edges, copies * graph.num_nodes, directed=False)
 
 
 def dense(graph: pb.Graph) -> torch.Tensor:

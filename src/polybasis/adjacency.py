@@ -17,22 +17,32 @@ IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 
 _INT32_MAX = 2**31 - 1
+# The weights of both directions of an edge are often computed separately in float32. Each of a handful of operations
+# rounds by up to 2^-24, so weights that should be equal differ by a few such steps; 1e-6 is about sixteen of them.
+# native/adjacency.cpp has the same rule.
+_SAME_WEIGHT = 1e-6
 _MIN_PAIRS_PER_THREAD = 2**20  # below this number, a thread costs more than it saves
 
 
 class Adjacency(NamedTuple):
-    """A symmetric matrix in CSR format with sorted columns; ``weight`` is None if every nonzero is 1."""
+    """A symmetric matrix in CSR format with sorted columns; ``weight`` is None if every nonzero is 1.
+
+    ``num_one_way`` counts the edges between two nodes that were given in one direction only.
+    """
 
     indptr: Tensor
     indices: Tensor
     weight: Tensor | None
     num_edges: int
+    num_one_way: int = 0
 
 
 def symmetric_adjacency(
     pairs: IntArray, weight: FloatArray | None, nodes: int, self_loops: SelfLoops, int32_nonzeros: int = _INT32_MAX
 ) -> Adjacency:
     """Coalesces node pairs, in either direction, into a symmetric matrix without explicit zeros.
+
+    Weights of one pair that agree up to float32 rounding (relative difference 1e-6) are one weight, the first given.
 
     Args:
         pairs: The node pairs, (2, E), with indices below ``nodes``.
@@ -77,14 +87,15 @@ def native_adjacency(
     indices = torch.empty(upper.nonzeros, dtype=index)
     weights = None if weight is None else torch.empty(upper.nonzeros, dtype=torch.float64)
     upper.mirror(indptr, indices, weights, threads)
-    return Adjacency(indptr, indices, weights, upper.edges)
+    edges, one_way = upper.edges
+    return Adjacency(indptr, indices, weights, edges, one_way)
 
 
 def numpy_adjacency(
     pairs: IntArray, weight: FloatArray | None, nodes: int, self_loops: SelfLoops, int32_nonzeros: int = _INT32_MAX
 ) -> Adjacency:
     """Implements :func:`symmetric_adjacency` by sorting one key per pair, for builds without native kernels."""
-    low, high, weight = _merged(pairs, weight, nodes, drop_loops=self_loops == "drop")
+    low, high, weight, one_way = _merged(pairs, weight, nodes, drop_loops=self_loops == "drop")
     if self_loops == "add":
         missing = np.setdiff1d(np.arange(nodes), low[low == high])
         low, high = np.concatenate([low, missing]), np.concatenate([high, missing])
@@ -96,31 +107,41 @@ def numpy_adjacency(
         torch.from_numpy(matrix.indices).to(index),
         None if weight is None else torch.from_numpy(matrix.data),
         len(low),
+        one_way,
     )
 
 
 def _merged(
     pairs: IntArray, weight: FloatArray | None, nodes: int, *, drop_loops: bool
-) -> tuple[IntArray, IntArray, FloatArray | None]:
-    """Returns every pair once, the smaller index first."""
+) -> tuple[IntArray, IntArray, FloatArray | None, int]:
+    """Returns every pair once, the smaller index first, and the number of pairs given in one direction only."""
     key = np.minimum(pairs[0], pairs[1])
     key *= nodes
     key += np.maximum(pairs[0], pairs[1])
     kept = pairs[0] != pairs[1] if drop_loops else slice(None)
-    key = key[kept]
-    if weight is None:
-        key.sort()
-        key = key[_first_of_equals(key)]
-    else:
-        order = np.argsort(key, kind="stable")
-        key, merged = key[order], weight[kept][order]
-        first = _first_of_equals(key)
-        differ = ~first[1:] & (merged[1:] != merged[:-1])
+    key, reverse = key[kept], (pairs[0] > pairs[1])[kept]
+    order = np.argsort(key, kind="stable")
+    key, reverse = key[order], reverse[order]
+    starts = np.flatnonzero(_first_of_equals(key))
+    if weight is not None:
+        given = weight[kept][order]
+        counts = np.diff(starts, append=len(key))
+        differ = _different(given[starts].repeat(counts), given)
         if differ.any():
-            raise _conflicting_weights(divmod(int(key[:-1][differ][0]), nodes), pairs, weight)
-        first &= merged > 0
-        key, weight = key[first], merged[first]
-    return key // max(nodes, 1), key % max(nodes, 1), weight
+            raise _conflicting_weights(divmod(int(key[differ][0]), nodes), pairs, weight)
+        weight = given[starts]
+    one_way = np.logical_and.reduceat(reverse, starts) | ~np.logical_or.reduceat(reverse, starts)
+    key = key[starts]
+    if weight is not None:
+        positive = weight > 0
+        key, weight, one_way = key[positive], weight[positive], one_way[positive]
+    low, high = key // max(nodes, 1), key % max(nodes, 1)
+    return low, high, weight, int(np.count_nonzero(one_way & (low != high)))
+
+
+def _different(one: FloatArray, other: FloatArray) -> NDArray[np.bool_]:
+    """Returns where two weights differ by more than float32 rounding."""
+    return np.abs(one - other) > _SAME_WEIGHT * np.maximum(one, other)
 
 
 def _first_of_equals(ordered: IntArray) -> NDArray[np.bool_]:
@@ -132,11 +153,17 @@ def _first_of_equals(ordered: IntArray) -> NDArray[np.bool_]:
 def _conflicting_weights(pair: tuple[int, int], pairs: IntArray, weight: FloatArray) -> ValueError:
     low, high = pair
     given = weight[(np.minimum(pairs[0], pairs[1]) == low) & (np.maximum(pairs[0], pairs[1]) == high)]
-    place = int(np.flatnonzero(given[1:] != given[:-1])[0])
+    other = given[_different(given[0], given)][0]
     return ValueError(
-        f"edge_weight gives the pair {pair} two weights, {given[place]:g} and {given[place + 1]:g}; "
+        f"edge_weight gives the pair {pair} two weights, {_distinct(given[0], other)}; "
         "expected one weight per undirected edge"
     )
+
+
+def _distinct(one: float, other: float) -> str:
+    """Returns two numbers with enough digits to see that they differ."""
+    digits = next(digits for digits in (6, 9, 17) if f"{one:.{digits}g}" != f"{other:.{digits}g}")
+    return f"{one:.{digits}g} and {other:.{digits}g}"
 
 
 def _symmetric(low: IntArray, high: IntArray, weight: FloatArray | None, nodes: int) -> sp.csr_array:

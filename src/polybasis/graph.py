@@ -1,7 +1,7 @@
 r"""The propagation operator :math:`P = D^{-1/2} A D^{-1/2}` of an undirected graph.
 
 >>> import torch, polybasis as pb
->>> g = pb.Graph.from_edge_index(torch.tensor([[0, 1, 1], [1, 0, 2]]))
+>>> g = pb.Graph.from_edge_index(torch.tensor([[0, 1], [1, 2]]))
 >>> g
 Graph(num_nodes=3, num_edges=2)
 >>> g @ torch.ones(3)
@@ -11,15 +11,18 @@ tensor([0.7071, 1.4142, 0.7071])
 from __future__ import annotations
 
 import threading
+import warnings
 from typing import Any, get_args
 
 import numpy as np
 import scipy.sparse as sp
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from torch import Tensor
 
-from polybasis.adjacency import Adjacency, FloatArray, IntArray, SelfLoops, symmetric_adjacency
+from polybasis import conversions
+from polybasis.adjacency import Adjacency, FloatArray, SelfLoops, symmetric_adjacency
+from polybasis.conversions import EdgeList
 from polybasis.custom_op import ordinary_tensors
 from polybasis.matrix import Matrix, SparseOperator, owned_operator
 
@@ -32,18 +35,20 @@ class Graph:
 
     .. math:: P = D^{-1/2} A D^{-1/2}
 
-    Create a graph with :meth:`from_edge_index`, :meth:`from_scipy` or :meth:`from_pyg`; ``graph @ x`` computes
+    Create a graph from node pairs with :meth:`from_edge_index`, from a sparse matrix with :meth:`from_adjacency`, or
+    with :meth:`from_pyg`, :meth:`from_networkx`, :meth:`from_igraph` or :meth:`from_pygsp`; ``graph @ x`` computes
     :math:`P x`. The spectrum of :math:`P` lies in :math:`[-1, 1]`, and the row of an isolated node is zero.
 
     Args:
         adjacency: A checked adjacency matrix; see :func:`polybasis.adjacency.symmetric_adjacency`.
-        ptr: The first node of each graph of a batch, followed by N, (G+1,), int64; None for a single graph.
+        ptr: The first node of each graph of a batch and, last, the number of nodes, (G+1,); None for a single graph.
 
     Attributes:
         num_nodes: The number of nodes N.
         num_edges: The number of undirected edges; a self-loop counts once.
         indptr, indices: The pattern of :math:`P` in CSR format, with sorted columns.
         weight: The edge weight of each nonzero, float64, or None if all weights are 1.
+        ptr: The boundaries of the graphs of a batch, int64, (G+1,), or None for a single graph.
 
     >>> import torch, polybasis as pb
     >>> g = pb.Graph.from_edge_index([[0, 1], [1, 2]])
@@ -54,9 +59,11 @@ class Graph:
     """
 
     def __init__(self, adjacency: Adjacency, ptr: Tensor | None = None) -> None:
-        self.indptr, self.indices, self.weight, self.num_edges = adjacency
+        self.indptr, self.indices, self.weight, self.num_edges = adjacency[:4]
         self.num_nodes = len(self.indptr) - 1
-        self.ptr = ptr
+        self.ptr = None if ptr is None else ptr.detach().cpu().long()
+        if self.ptr is not None:
+            conversions.check_ptr(self.ptr, self.num_nodes)
         # Scaling all weights does not change P. Relative to the largest weight, no degree overflows.
         self._unit = 1.0 if self.weight is None else float(self.weight.numpy().max(initial=0.0)) or 1.0
         self._degree = _degree_in_units(adjacency, self._unit)
@@ -75,40 +82,70 @@ class Graph:
         num_nodes: int | None = None,
         edge_weight: Tensor | ArrayLike | None = None,
         self_loops: SelfLoops = "drop",
+        *,
+        directed: bool | None = None,
+        batch: Tensor | ArrayLike | None = None,
     ) -> Graph:
         """Creates a graph from an edge list, which is made undirected and coalesced.
 
         Args:
-            edge_index: The node pairs, integers of shape (2, E).
-            num_nodes: The number of nodes; by default the largest node index plus one.
+            edge_index: The node pairs, integers of shape (2, E), or a PyG ``EdgeIndex``.
+            num_nodes: The number of nodes; by default the largest node index plus one, or the length of ``batch``.
             edge_weight: The weights, (E,), finite and non-negative; by default 1. Edges of weight 0 are removed.
             self_loops: ``"drop"`` removes self-loops, ``"keep"`` keeps them, and ``"add"`` also adds one of weight 1 to
                 every node without one.
+            directed: ``False`` uses every pair in both directions. ``None`` does so too, but warns if the list is
+                evidently directed: it has some pairs in both directions and some in only one.
+            batch: The number of the graph to which each node belongs, (N,), ascending from 0, as in PyG.
 
         Raises:
-            ValueError: If a shape, node index or weight is invalid, or if a pair has two different weights.
+            ValueError: If a shape, node index or weight is invalid, if a pair has two different weights, or if an edge
+                joins two graphs of the batch. Weights that agree up to float32 rounding, 1e-6, are not different; the
+                first is used.
             TypeError: If the data type of an argument is wrong.
+            NotImplementedError: If ``directed`` is True.
 
         >>> import polybasis as pb
-        >>> pb.Graph.from_edge_index([[0, 1, 1], [1, 0, 2]], num_nodes=4)
+        >>> pb.Graph.from_edge_index([[0, 1, 1], [1, 0, 2]], num_nodes=4, directed=False)
         Graph(num_nodes=4, num_edges=2)
+        >>> pb.Graph.from_edge_index([[0, 2], [1, 3]], batch=[0, 0, 1, 1])
+        Graph(num_nodes=4, num_edges=2, num_graphs=2)
         """
-        if self_loops not in get_args(SelfLoops):
-            raise ValueError(f"self_loops is {self_loops!r}; expected one of {', '.join(get_args(SelfLoops))}")
-        pairs = _as_pairs(edge_index)
-        nodes = _checked_num_nodes(pairs, num_nodes)
-        weight = None if edge_weight is None else _checked_weight(edge_weight, pairs.shape[1])
-
-        return cls(symmetric_adjacency(pairs, weight, nodes, self_loops, _INT32_NONZEROS))
+        edges = conversions.edges_of_pairs(edge_index, num_nodes, edge_weight)
+        if batch is None:
+            return cls._from_edges(edges, self_loops, directed)
+        ptr = conversions.ptr_of_batch(batch)
+        if edges.num_nodes is None:
+            edges = edges._replace(num_nodes=int(ptr[-1]))
+        return cls._from_edges(edges, self_loops, directed, ptr)
 
     @classmethod
-    def from_scipy(cls, adjacency: Any, self_loops: SelfLoops = "drop") -> Graph:
+    def from_adjacency(cls, adjacency: Any, self_loops: SelfLoops = "drop", *, directed: bool | None = None) -> Graph:
+        """Creates a graph from a sparse adjacency matrix of any package.
+
+        Args:
+            adjacency: A square matrix of edge weights: a torch tensor in COO, CSR or CSC layout, a ``SparseTensor`` of
+                torch_sparse, a sparse SciPy matrix or array, or a PyG ``EdgeIndex``. The matrix need not be symmetric,
+                but entries (i, j) and (j, i) that are both present must agree.
+            self_loops, directed: See :meth:`from_edge_index`.
+
+        Raises:
+            ValueError: If the matrix is not square or has an invalid weight.
+            TypeError: If ``adjacency`` has another format, such as a dense matrix.
+
+        >>> import polybasis as pb, torch
+        >>> pb.Graph.from_adjacency(torch.tensor([[0.0, 1.0], [1.0, 0.0]]).to_sparse_csr())
+        Graph(num_nodes=2, num_edges=1)
+        """
+        return cls._from_edges(conversions.edges_of(adjacency), self_loops, directed)
+
+    @classmethod
+    def from_scipy(cls, adjacency: Any, self_loops: SelfLoops = "drop", *, directed: bool | None = None) -> Graph:
         """Creates a graph from a sparse SciPy adjacency matrix.
 
         Args:
-            adjacency: A square sparse matrix or array of edge weights. The matrix need not be symmetric, but entries
-                (i, j) and (j, i) that are both present must agree.
-            self_loops: See :meth:`from_edge_index`.
+            adjacency: A square sparse matrix or array of edge weights; see :meth:`from_adjacency`.
+            self_loops, directed: See :meth:`from_edge_index`.
 
         Raises:
             ValueError: If the matrix is not square or has an invalid weight.
@@ -120,27 +157,145 @@ class Graph:
         """
         if not sp.issparse(adjacency):
             raise TypeError(f"adjacency is a {type(adjacency).__name__}; expected a SciPy sparse matrix or array")
-        if adjacency.shape[0] != adjacency.shape[1]:
-            raise ValueError(f"adjacency has shape {adjacency.shape}; expected a square matrix")
-        entries = sp.coo_array(adjacency, copy=True)
-        entries.sum_duplicates()
-        weight = None if np.all(entries.data == 1) else entries.data
-        return cls.from_edge_index(np.stack(entries.coords), int(adjacency.shape[0]), weight, self_loops)
+        return cls._from_edges(conversions.edges_of_scipy(adjacency), self_loops, directed)
 
     @classmethod
-    def from_pyg(cls, data: Any, self_loops: SelfLoops = "drop") -> Graph:
-        """Creates a graph from the ``edge_index`` and optional ``edge_weight`` of a PyTorch Geometric ``Data`` object.
+    def from_pyg(
+        cls,
+        data: Any,
+        self_loops: SelfLoops = "drop",
+        *,
+        edge_weight: Tensor | ArrayLike | None = None,
+        directed: bool | None = None,
+    ) -> Graph:
+        """Creates a graph from a PyTorch Geometric ``Data`` object, or from a ``Batch`` of several graphs.
 
         Args:
-            data: A ``torch_geometric.data.Data`` object.
-            self_loops: See :meth:`from_edge_index`.
+            data: A ``torch_geometric.data.Data`` or ``Batch`` object with ``edge_index`` or ``adj_t``.
+            self_loops, directed: See :meth:`from_edge_index`.
+            edge_weight: The weights, (E,); by default ``data.edge_weight`` or, without it, 1. ``data.edge_attr`` is
+                never used as weights unless it is passed here; a warning says so.
 
         Raises:
-            ValueError: If ``data`` has no ``edge_index``.
+            ValueError: If ``data`` has no edges, or has invalid ones.
+
+        >>> import polybasis as pb, torch
+        >>> from torch_geometric.data import Batch, Data
+        >>> pair = Data(edge_index=torch.tensor([[0, 1], [1, 0]]), num_nodes=2)
+        >>> pb.Graph.from_pyg(Batch.from_data_list([pair, pair]))
+        Graph(num_nodes=4, num_edges=2, num_graphs=2)
         """
-        if getattr(data, "edge_index", None) is None:
-            raise ValueError("data has no edge_index; expected a torch_geometric Data object with one")
-        return cls.from_edge_index(data.edge_index, data.num_nodes, getattr(data, "edge_weight", None), self_loops)
+        edge_index, adj_t = getattr(data, "edge_index", None), getattr(data, "adj_t", None)
+        if edge_index is None and adj_t is None:
+            raise ValueError("data has no edge_index or adj_t; expected a torch_geometric Data object with one")
+        if edge_weight is None:
+            edge_weight = getattr(data, "edge_weight", None)
+        if edge_index is None:
+            edges = conversions.edges_of(adj_t)
+            edges = edges if edge_weight is None else edges._replace(weight=edge_weight)
+        else:
+            attributes = getattr(data, "edge_attr", None)
+            if edge_weight is None and attributes is not None:
+                column = "" if attributes.dim() == 1 or attributes.shape[1] == 1 else "[:, column]"
+                warnings.warn(
+                    f"data.edge_attr is not used; pass edge_weight=data.edge_attr{column} to use it as edge weights",
+                    stacklevel=2,
+                )
+            edges = conversions.edges_of_pairs(edge_index, data.num_nodes, edge_weight)
+        ptr, batch = getattr(data, "ptr", None), getattr(data, "batch", None)
+        if ptr is None and batch is not None:
+            ptr = conversions.ptr_of_batch(batch)
+        return cls._from_edges(edges, self_loops, directed, ptr)
+
+    @classmethod
+    def from_networkx(
+        cls,
+        graph: Any,
+        weight: str | None = "weight",
+        self_loops: SelfLoops = "drop",
+        *,
+        directed: bool | None = None,
+    ) -> Graph:
+        """Creates a graph from a NetworkX graph; node i is the i-th of ``graph.nodes``.
+
+        Args:
+            graph: A NetworkX graph. Parallel edges must have equal weights. A directed graph that is not symmetric is
+                made undirected, with a warning unless ``directed`` is False.
+            weight: The edge attribute with the weights, 1 where it is missing; None for an unweighted graph.
+            self_loops, directed: See :meth:`from_edge_index`.
+
+        Raises:
+            ValueError: If a weight is invalid, or two weights of one pair of nodes differ.
+            TypeError: If ``graph`` is not a NetworkX graph.
+
+        >>> import networkx as nx, polybasis as pb
+        >>> pb.Graph.from_networkx(nx.path_graph(["a", "b", "c"]))
+        Graph(num_nodes=3, num_edges=2)
+        """
+        return cls._from_edges(conversions.edges_of_networkx(graph, weight), self_loops, directed)
+
+    @classmethod
+    def from_igraph(
+        cls,
+        graph: Any,
+        weight: str | None = "weight",
+        self_loops: SelfLoops = "drop",
+        *,
+        directed: bool | None = None,
+    ) -> Graph:
+        """Creates a graph from an igraph graph.
+
+        Args:
+            graph: An ``igraph.Graph``; parallel and directed edges are treated as in :meth:`from_networkx`.
+            weight: The edge attribute with the weights, 1 where it is missing; None for an unweighted graph.
+            self_loops, directed: See :meth:`from_edge_index`.
+
+        Raises:
+            ValueError: If a weight is invalid, or two weights of one pair of nodes differ.
+            TypeError: If ``graph`` is not an igraph graph.
+        """
+        return cls._from_edges(conversions.edges_of_igraph(graph, weight), self_loops, directed)
+
+    @classmethod
+    def from_pygsp(cls, graph: Any, self_loops: SelfLoops = "drop", *, directed: bool | None = None) -> Graph:
+        """Creates a graph from the weight matrix ``graph.W`` of a PyGSP graph.
+
+        Args:
+            graph: A ``pygsp.graphs.Graph``.
+            self_loops, directed: See :meth:`from_edge_index`.
+
+        Raises:
+            ValueError: If a weight is invalid, or two weights of one pair of nodes differ.
+            TypeError: If ``graph`` has no sparse weight matrix.
+        """
+        return cls._from_edges(conversions.edges_of_pygsp(graph), self_loops, directed)
+
+    @classmethod
+    def _from_edges(
+        cls, edges: EdgeList, self_loops: SelfLoops, directed: bool | None, ptr: Tensor | None = None
+    ) -> Graph:
+        """Checks and coalesces edges. Warnings point to the caller of the public constructor."""
+        if self_loops not in get_args(SelfLoops):
+            raise ValueError(f"self_loops is {self_loops!r}; expected one of {', '.join(get_args(SelfLoops))}")
+        if directed:
+            raise NotImplementedError("directed graphs are not supported; pass directed=False to use both directions")
+        pairs = conversions.checked_pairs(edges.pairs)
+        nodes = conversions.checked_num_nodes(pairs, edges.num_nodes)
+        weight = None if edges.weight is None else conversions.checked_weight(edges.weight, pairs.shape[1])
+        if ptr is not None:
+            conversions.check_ptr(ptr, nodes)
+            conversions.check_within_graphs(pairs, ptr)
+        adjacency = symmetric_adjacency(pairs, weight, nodes, self_loops, _INT32_NONZEROS)
+        between_nodes = len(adjacency.indices) - adjacency.num_edges  # the edges that are not self-loops
+        one_way = adjacency.num_one_way
+        evidently = edges.directed or 0 < one_way < between_nodes
+        if directed is None and edges.directed is not False and evidently and one_way:
+            warnings.warn(
+                f"{one_way} of {between_nodes} node pairs are listed in one direction only; all are used in both "
+                "directions; pass directed=False to accept this without a warning",
+                stacklevel=3,
+            )
+        return cls(adjacency, ptr)
 
     # ---- operations ------------------------------------------------------------------------------------------------
 
@@ -221,6 +376,11 @@ class Graph:
         flat = x.reshape(self.num_nodes, -1) if x.numel() else x.reshape(self.num_nodes, 0)
         return (self.propagation(x.dtype, x.device) @ flat).reshape(x.shape)
 
+    @property
+    def num_graphs(self) -> int:
+        """The number of graphs in the batch; 1 for a single graph."""
+        return 1 if self.ptr is None else len(self.ptr) - 1
+
     def degree(self) -> FloatArray:
         """Returns the weighted degree of each node, (N,)."""
         return self._degree * self._unit
@@ -259,20 +419,19 @@ class Graph:
     def with_self_loops(self) -> Graph:
         """Returns the graph with a self-loop of weight 1 added to every node without one; created once."""
         if self._with_loops is None:
-            self._with_loops = Graph.from_edge_index(self.edge_index(), self.num_nodes, self.weight, "add")
+            weight = None if self.weight is None else self.weight.numpy()
+            pairs = self.edge_index().numpy()
+            adjacency = symmetric_adjacency(pairs, weight, self.num_nodes, "add", _INT32_NONZEROS)
+            self._with_loops = Graph(adjacency, self.ptr)
         return self._with_loops
-
-    @property
-    def num_graphs(self) -> int:
-        """The number of graphs of a batch, or 1."""
-        return 1 if self.ptr is None else len(self.ptr) - 1
 
     def __getstate__(self) -> dict[str, Any]:
         """Copies and pickles the graph without its caches."""
         return self.__dict__ | {"_matrices": {}, "_operators": {}, "_with_loops": None}
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}(num_nodes={self.num_nodes}, num_edges={self.num_edges})"
+        graphs = "" if self.ptr is None else f", num_graphs={self.num_graphs}"
+        return f"{type(self).__name__}(num_nodes={self.num_nodes}, num_edges={self.num_edges}{graphs})"
 
 
 def _degree_in_units(adjacency: Adjacency, unit: float) -> FloatArray:
@@ -287,50 +446,28 @@ def _degree_in_units(adjacency: Adjacency, unit: float) -> FloatArray:
     return degree
 
 
-# ---- checks --------------------------------------------------------------------------------------------------------
+def as_graph(value: Any, num_nodes: int | None = None, edge_weight: Tensor | ArrayLike | None = None) -> Graph:
+    """Returns the graph of any adjacency that layers accept.
 
+    Args:
+        value: A :class:`Graph`, node pairs of shape (2, E), a PyG ``EdgeIndex``, or a sparse matrix in a format of
+            :meth:`Graph.from_adjacency`.
+        num_nodes: The number of nodes, which a Graph or matrix must have.
+        edge_weight: The weights of node pairs, (E,); must be omitted with a Graph or a matrix.
 
-def _as_numpy(value: Tensor | ArrayLike) -> NDArray[Any]:
-    return value.detach().cpu().numpy() if isinstance(value, Tensor) else np.asarray(value)
+    Raises:
+        ValueError: If ``edge_weight`` is given with a Graph or matrix, or if the number of nodes is another one.
 
-
-def _as_pairs(edge_index: Tensor | ArrayLike) -> IntArray:
-    pairs = _as_numpy(edge_index)
-    if pairs.ndim != 2 or pairs.shape[0] != 2:
-        raise ValueError(f"edge_index has shape {pairs.shape}; expected (2, E)")
-    if pairs.size and not np.issubdtype(pairs.dtype, np.integer):
-        raise TypeError(f"edge_index has dtype {pairs.dtype}; expected integers")
-    return pairs.astype(np.int64, copy=False)
-
-
-def _checked_num_nodes(pairs: IntArray, num_nodes: int | None) -> int:
-    smallest, largest = int(pairs.min(initial=0)), int(pairs.max(initial=-1))
-    if smallest < 0:
-        raise ValueError(f"edge_index has node {smallest}; expected non-negative indices")
-    if num_nodes is None:
-        return largest + 1
-    if isinstance(num_nodes, bool) or not isinstance(num_nodes, int | np.integer) or num_nodes < 0:
-        raise ValueError(f"num_nodes is {num_nodes!r}; expected a non-negative integer")
-    if largest >= num_nodes:
-        raise ValueError(
-            f"edge_index has node {largest} but num_nodes is {num_nodes}; pass num_nodes={largest + 1} or drop the edge"
-        )
-    return int(num_nodes)
-
-
-def _checked_weight(edge_weight: Tensor | ArrayLike, edges: int) -> FloatArray:
-    weight = _as_numpy(edge_weight)
-    if weight.ndim == 2 and weight.shape[1] == 1:
-        weight = weight[:, 0]
-    if weight.shape != (edges,):
-        raise ValueError(f"edge_weight has shape {weight.shape}; expected ({edges},), one number per edge")
-    if not (np.issubdtype(weight.dtype, np.number) or weight.dtype == np.bool_) or np.iscomplexobj(weight):
-        raise TypeError(f"edge_weight has dtype {weight.dtype}; expected real numbers")
-    weight = weight.astype(np.float64, copy=False)
-    for what, bad in (("not finite", ~np.isfinite(weight)), ("negative", weight < 0)):
-        if bad.any():
-            place = int(np.flatnonzero(bad)[0])
-            raise ValueError(
-                f"edge_weight[{place}] is {weight[place]:g}, which is {what}; expected finite, non-negative numbers"
-            )
-    return weight
+    >>> import torch
+    >>> as_graph(torch.eye(3).to_sparse(), num_nodes=3)
+    Graph(num_nodes=3, num_edges=0)
+    """
+    if not isinstance(value, Graph) and not conversions.is_matrix(value):
+        return Graph.from_edge_index(value, num_nodes, edge_weight)
+    kind = "Graph" if isinstance(value, Graph) else "sparse matrix"
+    if edge_weight is not None:
+        raise ValueError(f"edge_weight was given with a {kind}, which has its own weights; omit edge_weight")
+    graph = value if isinstance(value, Graph) else Graph.from_adjacency(value)
+    if num_nodes is not None and graph.num_nodes != num_nodes:
+        raise ValueError(f"the {kind} has {graph.num_nodes} nodes; expected {num_nodes}")
+    return graph

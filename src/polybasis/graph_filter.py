@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from numpy.polynomial import Chebyshev as ChebyshevSeries
+from numpy.typing import NDArray
 from torch import Tensor
 
 from polybasis.bases.favard import Favard
 from polybasis.graph import Graph
 from polybasis.krylov import OptimalBasis, optimal_basis, recurrence_filter
 from polybasis.krylov.filters import checked_degree
+from polybasis.signals import AnySignal, Signal, as_channels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -57,57 +59,59 @@ class GraphFilter:
         self.coefficients_: Tensor | None = None
         self.mse_: float | None = None
 
-    def fit(self, graph: Graph, x: Tensor, y: Tensor) -> GraphFilter:
+    def fit(self, graph: Graph, x: Signal, y: Signal) -> GraphFilter:
         """Fits the filter to pairs of signals.
 
         Args:
             graph: The graph, N nodes.
-            x, y: The input and output signals, (N,), or (N, d) for d pairs.
+            x, y: The input and output signals, (N,), or (N, d) or (B, N, d) for d or B d pairs: torch tensors or
+                NumPy arrays.
 
         Returns:
             The filter itself.
 
         Raises:
             ValueError: If the signals are not finite, have different shapes, or if ``x`` is zero.
+            TypeError: If a signal is neither a tensor nor an array.
         """
-        x, y = _columns(x, "x"), _columns(y, "y")
-        if x.shape != y.shape:
+        inputs, outputs = as_channels(x, graph.num_nodes)[0].double(), as_channels(y, graph.num_nodes, "y")[0].double()
+        if tuple(x.shape) != tuple(y.shape):
             raise ValueError(f"x has shape {tuple(x.shape)} and y {tuple(y.shape)}; expected the same shape for both")
-        if not torch.isfinite(y).all():
+        if not torch.isfinite(outputs).all():
             raise ValueError("y is not finite; signals must be finite")
-        own = optimal_basis(graph, x, self.K)
-        if int(own.rank.max()) == 0:
+        own = optimal_basis(graph, inputs, self.K)
+        if int(own.rank.sum()) == 0:
             raise ValueError("x is zero everywhere; expected a nonzero signal")
         basis = joint_basis(own)
-        inner = torch.einsum("knd,nd->kd", own.vectors, y)  # y in the basis of each signal
+        inner = torch.einsum("knd,nd->kd", own.vectors, outputs)  # y in the basis of each signal
         coordinates = basis.coordinates(own.gamma[: basis.K + 1], own.sqrt_beta[: basis.K + 1])
         coefficients = torch.einsum("jkd,jd->k", coordinates, inner[: basis.K + 1])
         if self.ridge > 0:
             penalty = self.ridge * float(own.sqrt_beta[0].square().sum()) * _gram_on_interval(basis)
             coefficients = torch.linalg.solve(torch.eye(len(penalty), dtype=penalty.dtype) + penalty, coefficients)
         self.basis_, self.coefficients_ = basis, coefficients
-        self.mse_ = float((self.transform(graph, x) - y).square().mean())
+        self.mse_ = float((self.transform(graph, inputs) - outputs).square().mean())
         return self
 
-    def transform(self, graph: Graph, x: Tensor) -> Tensor:
+    def transform(self, graph: Graph, x: AnySignal) -> AnySignal:
         """Filters a signal on the same graph or another one.
 
         Args:
             graph: The graph, N nodes.
-            x: The signal, (N,) or (N, d).
+            x: The signal, (N,), (N, d) or (B, N, d), a torch tensor or a NumPy array.
 
         Returns:
-            A tensor with the shape and floating-point type of ``x``, or in float64 if ``x`` has integers.
+            A tensor or array with the shape and floating-point type of ``x``, or in float64 if ``x`` has integers.
 
         Raises:
             ValueError: If the filter is not fitted, or if the signal is not finite or has the wrong shape.
         """
         basis, coefficients = self._fitted()
-        signal = _columns(x, "x")
+        signal, restore = as_channels(x, graph.num_nodes)
         channels = signal.shape[1]
         alpha = coefficients.unsqueeze(-1).expand(-1, channels).contiguous()
-        filtered = recurrence_filter(graph, signal, alpha, *basis.recurrence(basis.K).per_channel(channels))
-        return filtered.to(x.dtype if x.is_floating_point() else torch.float64).view(x.shape)
+        filtered = recurrence_filter(graph, signal.double(), alpha, *basis.recurrence(basis.K).per_channel(channels))
+        return restore(filtered.to(signal.dtype))
 
     def response(self, mu: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
         r"""Returns the frequency response :math:`p(\mu)` at eigenvalues :math:`\mu \in [-1, 1]` of P.
@@ -130,11 +134,40 @@ class GraphFilter:
         basis, coefficients = self._fitted()
         return ChebyshevSeries((basis.to_chebyshev(basis.K) @ coefficients).numpy())
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Plots the response over the spectrum, into ``ax`` if it is given."""
-        from polybasis.report.figures import plot_response
+    def spectral_density(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        r"""Returns where on the spectrum the input signals of the fit had their energy.
 
-        return plot_response(self.response, ax)
+        .. math:: \sum_i w_i\, p(\mu_i) = \frac{\sum_j \langle x_j, p(P)\, x_j\rangle}{\sum_j \|x_j\|^2}
+                  \quad \text{for all } p \text{ of degree at most } 2K+1
+
+        Returns:
+            The nodes :math:`\mu_i` of the Gauss quadrature in ascending order and their shares :math:`w_i` of the
+            energy, whose sum is 1.
+        """
+        nodes, weights = self._fitted()[0].weight_function()
+        return nodes.numpy(), (weights / weights.sum()).numpy()
+
+    def plot(self, ax: Axes | None = None, *, energy: bool = True) -> Axes:
+        """Plots the response over the spectrum and, behind it, the energy of the input signals of the fit.
+
+        Shaded parts have less than 0.1 % of the energy: there the fit does not determine the response, which is an
+        extrapolation.
+
+        Args:
+            ax: The axes to draw on; those of a new figure by default.
+            energy: Whether to draw the energy; False for further filters on the same axes.
+
+        Returns:
+            The axes.
+        """
+        from polybasis.report.figures import plot_energy, plot_response
+
+        basis, _ = self._fitted()
+        ax = plot_response(self.response, ax, label="response")
+        if energy:
+            # A basis of a lower degree ends where the Krylov spaces end: the nodes are then eigenvalues of P.
+            plot_energy(ax, *self.spectral_density(), isolated=basis.K < self.K)
+        return ax
 
     def _fitted(self) -> tuple[Favard, Tensor]:
         if self.basis_ is None or self.coefficients_ is None:
@@ -190,13 +223,3 @@ def _gram_on_interval(basis: Favard) -> Tensor:
     points, weights = np.polynomial.legendre.leggauss(basis.K + 1)
     values = basis.evaluate(torch.from_numpy(points), basis.K)
     return values * torch.from_numpy(weights / 2) @ values.T
-
-
-def _columns(x: Tensor, name: str) -> Tensor:
-    if not isinstance(x, Tensor) or x.dim() not in (1, 2) or x.numel() == 0:
-        raise ValueError(f"{name} is {_describe(x)}; expected a tensor of shape (N,) or (N, d)")
-    return x.double().unsqueeze(-1) if x.dim() == 1 else x.double()
-
-
-def _describe(x: object) -> str:
-    return f"a tensor of shape {tuple(x.shape)}" if isinstance(x, Tensor) else f"a {type(x).__name__}"

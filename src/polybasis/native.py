@@ -50,7 +50,7 @@ def streamed(
             file in chunks.
         direct: bypass the file cache where the file system supports that; faster for files larger than the cache.
         stripe_bytes: the part of a vector that is read at random at a time.
-        isa: as in :func:`polybasis.graph.native_operator`.
+        isa: as in :func:`polybasis.matrix.native_operator`.
 
     Raises:
         ImportError: without the kernels, because torch cannot process graphs larger than memory.

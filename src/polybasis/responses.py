@@ -1,12 +1,13 @@
 r"""Signals filtered by given frequency responses :math:`h(\lambda)` with :math:`\lambda = 1 - \mu \in [0, 2]`.
 
-Smooth responses are expanded in Chebyshev polynomials to machine precision; no matrix function is formed. The comb
-response has kinks and is accurate to about 1e-7.
+Responses are expanded in Chebyshev polynomials, by default to machine precision; no matrix function is formed. The
+comb response has kinks and is accurate to about 1e-7.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -16,9 +17,11 @@ from torch import Tensor
 
 from polybasis.bases.classical import Chebyshev
 from polybasis.graph import Graph
-from polybasis.krylov.filters import checked_signal, recurrence_filter
+from polybasis.krylov.filters import recurrence_filter
+from polybasis.signals import AnySignal, as_channels
 
-Response = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+Response = Callable[[NDArray[np.float64]], Any]
+Variable = Literal["lambda", "mu"]
 
 # The responses of BernNet's filter-learning experiment, which the paper repeats.
 RESPONSES: dict[str, Response] = {
@@ -29,24 +32,37 @@ RESPONSES: dict[str, Response] = {
     "comb": lambda lam: np.abs(np.sin(np.pi * lam)),
 }
 MAX_TERMS = 2048  # of a Chebyshev expansion; a response that needs more is considered not smooth
+MACHINE_PRECISION = 1e-15  # of the coefficients, relative to the largest
 
 
-def apply_response(graph: Graph, x: Tensor, name: str) -> Tensor:
-    r"""Filters a signal by one of :data:`RESPONSES`.
+def apply_response(
+    graph: Graph,
+    x: AnySignal,
+    response: str | Response,
+    tolerance: float | None = None,
+    variable: Variable = "lambda",
+) -> AnySignal:
+    r"""Filters a signal by a frequency response.
 
-    .. math:: y = h(I - P)\, x
+    .. math:: y = h(I - P)\, x \quad (\texttt{"lambda"}), \qquad y = h(P)\, x \quad (\texttt{"mu"})
 
     Args:
         graph: The graph, N nodes.
-        x: The signal, (N, d).
-        name: ``"low-pass"``, ``"high-pass"``, ``"band-pass"``, ``"band-reject"`` or ``"comb"``. The comb response
-            computes about forty sparse LU factorisations of shifted P, which is feasible for grid-like graphs only.
+        x: The signal, (N,), (N, d) or (B, N, d), a torch tensor or a NumPy array.
+        response: ``"low-pass"``, ``"high-pass"``, ``"band-pass"``, ``"band-reject"``, ``"comb"``, or a vectorised
+            function. To full accuracy, the comb response computes about forty sparse LU factorisations of shifted P,
+            which is feasible for grid-like graphs only; with a ``tolerance`` of 0.01 it is expanded like the others.
+        tolerance: The error of the Chebyshev expansion, relative to its largest coefficient; by default 1e-15.
+        variable: The variable of a given function: :math:`\lambda = 1 - \mu \in [0, 2]`, the eigenvalues of the
+            normalised Laplacian, or :math:`\mu \in [-1, 1]`, those of P.
 
     Returns:
-        The filtered signal, (N, d), float64.
+        The filtered signal, in the shape of ``x``, float64; a NumPy array if ``x`` is one.
 
     Raises:
-        ValueError: If the name is unknown or the signal has the wrong shape.
+        ValueError: If the name or variable is unknown, the signal has the wrong shape, or the response is not smooth
+            enough for the tolerance.
+        TypeError: If the function is not vectorised, or the signal is neither a tensor nor an array.
 
     >>> import torch, polybasis as pb
     >>> g = pb.Graph.from_edge_index([[0, 1], [1, 2]])
@@ -54,55 +70,106 @@ def apply_response(graph: Graph, x: Tensor, name: str) -> Tensor:
     >>> both = pb.apply_response(g, x, "low-pass") + pb.apply_response(g, x, "high-pass")
     >>> torch.allclose(both, x)
     True
+    >>> torch.allclose(pb.apply_response(g, x, lambda mu: mu**2, variable="mu"), g @ (g @ x))
+    True
     """
-    if name not in RESPONSES:
-        raise ValueError(f"name is {name!r}; expected one of {', '.join(RESPONSES)}")
-    if name == "comb":  # |sin(pi lambda)| = sin(pi mu) sign(mu)
-        return apply_sign(graph, apply_smooth(graph, x, lambda lam: np.sin(np.pi * (1 - lam))))
-    return apply_smooth(graph, x, RESPONSES[name])
+    if variable not in get_args(Variable):
+        raise ValueError(f"variable is {variable!r}; expected one of {', '.join(get_args(Variable))}")
+    signal, restore = as_channels(x, graph.num_nodes)
+    signal = signal.double()
+    if not isinstance(response, str):
+        of_mu = response if variable == "mu" else _of_mu(response)
+    elif response not in RESPONSES:
+        raise ValueError(f"response is {response!r}; expected a function or one of {', '.join(RESPONSES)}")
+    elif variable == "mu":
+        raise ValueError(f'the response {response!r} is a function of lambda; omit variable="mu"')
+    elif response == "comb" and tolerance is None:  # |sin(pi lambda)| = sin(pi mu) sign(mu)
+        odd = chebyshev_coefficients(lambda mu: np.sin(np.pi * mu))
+        return restore(apply_sign(graph, _apply_series(graph, signal, odd)))
+    else:
+        of_mu = _of_mu(RESPONSES[response])
+    return restore(_apply_series(graph, signal, chebyshev_coefficients(of_mu, tolerance)))
 
 
-def apply_smooth(graph: Graph, x: Tensor, response: Response) -> Tensor:
-    r"""Filters a signal by a smooth response, expanded in Chebyshev polynomials to machine precision.
+def chebyshev_coefficients(response: Response, tolerance: float | None = None) -> NDArray[np.float64]:
+    r"""Expands a function of :math:`\mu \in [-1, 1]` in as few Chebyshev polynomials as the tolerance allows.
 
     Args:
-        graph: The graph, N nodes.
-        x: The signal, (N, d).
-        response: The response :math:`h(\lambda)`, vectorised.
+        response: The function, vectorised.
+        tolerance: The largest error, relative to the largest coefficient; by default machine precision.
 
     Returns:
-        The filtered signal, (N, d), float64.
+        The coefficients, at least one.
 
     Raises:
-        ValueError: If the response is not smooth or the signal has the wrong shape.
+        ValueError: If the tolerance is not positive, the function is not finite, or it needs more than ``MAX_TERMS``.
+        TypeError: If the function does not return one number for each of its arguments.
 
-    >>> import torch, polybasis as pb
-    >>> g, x = pb.Graph.from_edge_index([[0, 1], [1, 2]]), torch.rand(3, 1, dtype=torch.float64)
-    >>> torch.allclose(apply_smooth(g, x, lambda lam: lam), x - g @ x)
-    True
+    >>> chebyshev_coefficients(lambda mu: mu**2, tolerance=1e-9).round(6) + 0.0
+    array([0.5, 0. , 0.5])
     """
     from scipy.fft import dct
 
-    signal = checked_signal(graph, x)
-    # Test points on no Chebyshev grid reveal an expansion that agrees with the response on its own grid only.
-    test_points = np.cos(np.linspace(0.1, 3.0, 97))
+    if tolerance is not None and not tolerance > 0:
+        raise ValueError(f"tolerance is {tolerance}; expected a positive number such as 1e-6")
+    relative = MACHINE_PRECISION if tolerance is None else max(float(tolerance), MACHINE_PRECISION)
     terms = 32
     while True:
         points = np.cos((np.arange(terms) + 0.5) * np.pi / terms)
-        coefficients = dct(response(1 - points)) / terms
+        coefficients = dct(_values(response, points)) / terms
         coefficients[0] /= 2
-        largest = np.abs(coefficients).max()
-        error = np.abs(chebyshev.chebval(test_points, coefficients) - response(1 - test_points)).max()
-        if np.abs(coefficients[-8:]).max() <= 1e-15 * largest and error <= 1e-12 * max(largest, 1e-300):
+        largest = max(float(np.abs(coefficients).max()), 1e-300)
+        # Points on no Chebyshev grid reveal an expansion that agrees with the response on its own grid only.
+        between = np.cos(np.linspace(0.001, 3.14, 3 * terms + 1))
+        error = float(np.abs(chebyshev.chebval(between, coefficients) - _values(response, between)).max()) / largest
+        # Evaluating the expansion rounds, which the error at machine precision has to allow for.
+        if np.abs(coefficients[-8:]).max() <= relative * largest and error <= max(relative, 1e-12):
             break
         terms *= 2
         if terms > MAX_TERMS:
-            raise ValueError(f"response is not smooth; its Chebyshev expansion has more than {MAX_TERMS} terms")
-    needed = np.flatnonzero(np.abs(coefficients) > 1e-17 * largest)
-    K = int(needed[-1]) if len(needed) else 0
-    channels = signal.shape[1]
-    alpha = torch.from_numpy(coefficients[: K + 1]).unsqueeze(-1).expand(K + 1, channels).contiguous()
-    return recurrence_filter(graph, signal.double(), alpha, *Chebyshev().recurrence(K).per_channel(channels))
+            raise ValueError(
+                f"response is not smooth enough for a tolerance of {relative:.0e}: {MAX_TERMS} Chebyshev terms have an "
+                f"error of {error:.1e}; pass tolerance={_round_up(error):.0e} or a smoother response"
+            )
+    # Drops the last coefficients, as far as their sum and the error are within the tolerance.
+    dropped = np.cumsum(np.abs(coefficients[::-1]))[::-1]
+    needed = np.flatnonzero(dropped > max(relative - error, 0.01 * relative) * largest)
+    kept: NDArray[np.float64] = coefficients[: needed[-1] + 1] if len(needed) else coefficients[:1]
+    return kept
+
+
+def _of_mu(response: Response) -> Response:
+    return lambda mu: response(1 - mu)
+
+
+def _round_up(error: float) -> float:
+    """Returns twice the error, rounded up to one digit."""
+    digit = 10.0 ** np.floor(np.log10(2 * error))
+    return float(np.ceil(2 * error / digit) * digit)
+
+
+def _values(response: Response, points: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Evaluates a response, which may be a constant."""
+    try:
+        values = np.broadcast_to(np.asarray(response(points), dtype=np.float64), points.shape)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"response failed for an array of {len(points)} numbers ({error}); expected a function of NumPy arrays "
+            "that returns an array of the same shape; numpy.vectorize makes one"
+        ) from error
+    if not np.isfinite(values).all():
+        place = points[~np.isfinite(values)][0]
+        raise ValueError(
+            f"response is not finite at mu = {place:.6g} (lambda = {1 - place:.6g}); expected finite values"
+        )
+    return values
+
+
+def _apply_series(graph: Graph, x: Tensor, coefficients: NDArray[np.float64]) -> Tensor:
+    """Filters a float64 signal, (N, d), by a Chebyshev series in P."""
+    K, channels = len(coefficients) - 1, x.shape[1]
+    alpha = torch.from_numpy(coefficients.copy()).unsqueeze(-1).expand(K + 1, channels).contiguous()
+    return recurrence_filter(graph, x, alpha, *Chebyshev().recurrence(K).per_channel(channels))
 
 
 def apply_sign(graph: Graph, x: Tensor) -> Tensor:
@@ -132,7 +199,8 @@ def apply_sign(graph: Graph, x: Tensor) -> Tensor:
     n, step = graph.num_nodes, 0.5
     nodes = np.exp(np.arange(-19.0, 18.0, step))
     far = nodes[nodes > 1]
-    total = apply_smooth(graph, x, lambda lam: sum(t * (1 - lam) / ((1 - lam) ** 2 + t**2) for t in far)).numpy()
+    series = chebyshev_coefficients(lambda mu: sum(t * mu / (mu**2 + t**2) for t in far))
+    total = _apply_series(graph, x.double(), series).numpy()
     csr = sp.csr_array((graph.values(torch.float64).numpy(), graph.indices.numpy(), graph.indptr.numpy()), shape=(n, n))
     matrix, identity = sp.csc_matrix(csr), sp.identity(n, format="csc")
     right = x.double().numpy().astype(np.complex128)

@@ -32,7 +32,7 @@ def synthetic_graph(nodes: int, edges: int, seed: int = 0) -> tuple[Graph, Tenso
     rng.shuffle(probability)
     ends = np.searchsorted(np.cumsum(probability / probability.sum()), rng.random((2, edges))).clip(max=nodes - 1)
     edge_index = torch.from_numpy(ends)
-    return Graph.from_edge_index(edge_index, nodes), edge_index
+    return Graph.from_edge_index(edge_index, nodes, directed=False), edge_index
 
 
 def best_seconds(calls: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:

@@ -202,7 +202,7 @@ def make_dataset(
         metric: metric to report.
         fixed_splits: masks that come with the data; see :func:`fixed_masks`.
     """
-    graph = Graph.from_edge_index(edge_index, len(y))
+    graph = Graph.from_edge_index(edge_index, len(y), directed=False)
     features = as_features(x.float())
     return NodeDataset(
         name=name,

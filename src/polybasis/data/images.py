@@ -40,7 +40,7 @@ def grid_graph(rows: int, columns: int) -> Graph:
     node = torch.arange(rows * columns).view(rows, columns)
     across = torch.stack([node[:, :-1].flatten(), node[:, 1:].flatten()])
     down = torch.stack([node[:-1].flatten(), node[1:].flatten()])
-    return Graph.from_edge_index(torch.cat([across, down], dim=1), rows * columns, self_loops="add")
+    return Graph.from_edge_index(torch.cat([across, down], dim=1), rows * columns, self_loops="add", directed=False)
 
 
 def image_signals(pixels: NDArray[np.uint8], name: str = "image") -> ImageSignals:

@@ -72,7 +72,7 @@ def read_tables(edges: str | Path, features: str | Path | None = None, labels: s
         table.refuse(pc.is_null(index), f"node {{!r}} has no features in {features}", column)
         indices.append(index.to_numpy())
     try:
-        graph = Graph.from_edge_index(np.stack(indices), len(nodes), weight)
+        graph = Graph.from_edge_index(np.stack(indices), len(nodes), weight, directed=False)
     except ValueError as error:
         raise ValueError(f"{edges}: {error}") from error
     y, classes = (torch.full((len(nodes),), -1), ()) if labels is None else _read_labels(labels, nodes)

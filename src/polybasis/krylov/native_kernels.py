@@ -28,7 +28,7 @@ class NativeKernels:
     (K+1, N, width) array after the other. Basis buffers are pooled. The number of threads is that of torch.
 
     Args:
-        operator: See :func:`polybasis.graph.native_operator`.
+        operator: See :func:`polybasis.matrix.native_operator`.
         results: A pool for results, for callers that copy them at once; otherwise every result is a new tensor.
     """
 

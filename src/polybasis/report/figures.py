@@ -17,6 +17,7 @@ try:
     import matplotlib as mpl
     from cycler import cycler
     from matplotlib.figure import Figure
+    from matplotlib.patches import Patch
 except ImportError as error:
     raise ImportError("figures require Matplotlib; install it with: pip install 'polybasis[plot]'") from error
 
@@ -37,6 +38,7 @@ STYLE: Any = {
     "svg.hashsalt": "polybasis",
     "savefig.dpi": 150,
 }
+NO_ENERGY = 1e-3  # share of a signal's energy below which a part of the spectrum is shaded
 MU_LABEL = r"eigenvalue $\mu$ of $P$ (1: smooth, $-1$: oscillating)"
 
 
@@ -97,6 +99,90 @@ def plot_response(response: Callable[[NDArray[np.float64]], ArrayLike], ax: Axes
     ax.set_xlabel(MU_LABEL)
     ax.set_ylabel("response")
     return ax
+
+
+def plot_energy(ax: Axes, nodes: ArrayLike, shares: ArrayLike, isolated: bool = False) -> Axes:
+    """Draws the spectral density of signals behind a response, and shades the spectrum where they have no energy.
+
+    Args:
+        ax: axes of the response.
+        nodes: eigenvalues in ascending order, (n,).
+        shares: share of the energy at each of them, (n,).
+        isolated: the nodes are eigenvalues, with no energy between them, rather than the nodes of a quadrature.
+
+    Returns:
+        The secondary axes, which hold the histogram.
+    """
+    share = np.asarray(shares, dtype=np.float64)
+    left, right = energy_cells(np.asarray(nodes, dtype=np.float64), isolated)
+    left, right, share = (values[share >= NO_ENERGY] for values in (left, right, share))
+    density = share / (right - left)
+    behind = ax.twinx()
+    behind.bar(left, density, right - left, align="edge", color=COLOURS[5], alpha=0.3, linewidth=0)
+    gaps = _gaps(left, right)
+    for start, stop in gaps:
+        behind.axvspan(start, stop, facecolor="none", edgecolor=COLOURS[6], alpha=0.35, hatch="////", linewidth=0)
+    behind.set(ylim=(0, 1.1 * density.max()), yticks=[])
+    behind.grid(visible=False)
+    behind.spines[:].set_visible(False)
+    ax.set_zorder(behind.get_zorder() + 1)
+    ax.patch.set_visible(False)  # the histogram is behind it
+    ax.set_xlim(-1.02, 1.02)
+    ax.set_ylim(_response_limits(ax, gaps))
+
+    narrow = ax.bbox.width < 4 * ax.figure.dpi  # four inches
+    if narrow:
+        ax.set_xlabel(r"eigenvalue $\mu$ of $P$")
+    handles, labels = ax.get_legend_handles_labels()
+    handles += [Patch(color=COLOURS[5], alpha=0.3, linewidth=0)]
+    handles += [Patch(facecolor="none", edgecolor=COLOURS[6], alpha=0.35, hatch="////", linewidth=0)] if gaps else []
+    ax.legend(
+        handles,
+        [*labels, "signal energy", "extrapolation"][: len(handles)],
+        loc="lower left",
+        bbox_to_anchor=(0, 1),
+        ncols=3,
+        frameon=False,
+        fontsize="x-small" if narrow else "small",
+        handlelength=1.2 if narrow else 1.8,
+        columnspacing=0.9 if narrow else 1.8,
+        borderaxespad=0.2,
+    )
+    return behind
+
+
+def _response_limits(ax: Axes, gaps: list[tuple[float, float]]) -> tuple[float, float]:
+    """The limits of the response axis, which extrapolations extend by at most the range of the fitted responses."""
+    mu, response = np.concatenate([np.asarray(line.get_xydata()) for line in ax.lines]).T
+    fitted = np.all([(mu < start) | (mu > stop) for start, stop in gaps] or [mu == mu], axis=0)
+    low, high = (response[fitted].min(), response[fitted].max()) if fitted.any() else (response.min(), response.max())
+    reach = (high - low) or abs(high) or 1.0
+    bottom, top = max(response.min(), low - reach), min(response.max(), high + reach)
+    margin = 0.05 * (top - bottom or reach)
+    return bottom - margin, top + margin
+
+
+def energy_cells(nodes: NDArray[np.float64], isolated: bool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The left and right ends of the bars of a histogram of quadrature weights.
+
+    A bar reaches halfway to the neighbouring nodes, but on neither side further than the distance to the node on the
+    other side. The nodes of a smooth density satisfy this by themselves, so longer distances are gaps of the spectrum.
+
+    Args:
+        nodes: nodes in ascending order, (n,).
+        isolated: the bars are thin lines.
+    """
+    if isolated or len(nodes) < 3:
+        return nodes - 0.008, nodes + 0.008
+    gaps = np.diff(nodes)
+    before, after = np.append(min(gaps[:2]), gaps), np.append(gaps, min(gaps[-2:]))
+    return np.maximum(nodes - np.minimum(before / 2, after), -1), np.minimum(nodes + np.minimum(after / 2, before), 1)
+
+
+def _gaps(left: NDArray[np.float64], right: NDArray[np.float64]) -> list[tuple[float, float]]:
+    """The parts of [-1, 1] between disjoint intervals in ascending order."""
+    starts, stops = [-1.0, *right.tolist()], [*left.tolist(), 1.0]
+    return [(start, stop) for start, stop in zip(starts, stops, strict=True) if stop - start > 1e-6]
 
 
 def draw_convergence(

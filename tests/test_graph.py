@@ -16,7 +16,7 @@ from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
 import polybasis as pb
 from polybasis import native
-from polybasis.adjacency import Adjacency, native_adjacency, numpy_adjacency
+from polybasis.adjacency import Adjacency, native_adjacency, numpy_adjacency, symmetric_adjacency
 from polybasis.bench.measure import peak_growth
 
 
@@ -52,7 +52,7 @@ def test_any_trailing_width(shape: tuple[int, ...], dtype: torch.dtype) -> None:
 def test_duplicate_and_reversed_edges_are_merged() -> None:
     once = pb.Graph.from_edge_index([[0, 1], [1, 2]])
     for pairs in ([[1, 2], [0, 1]], [[0, 1, 1, 0], [1, 0, 2, 1]]):
-        graph = pb.Graph.from_edge_index(torch.tensor(pairs))
+        graph = pb.Graph.from_edge_index(torch.tensor(pairs), directed=False)
         assert graph.num_edges == 2
         assert torch.equal(graph.matrix().to_dense(), once.matrix().to_dense())
 
@@ -69,7 +69,7 @@ def test_self_loops(self_loops: pb.graph.SelfLoops, diagonal: list[int], edges: 
 
 def test_added_self_loops_agree_with_pyg() -> None:
     edge_index = torch.randint(0, 20, (2, 50))
-    graph = pb.Graph.from_edge_index(edge_index, 20, self_loops="add")
+    graph = pb.Graph.from_edge_index(edge_index, 20, self_loops="add", directed=False)
     both = torch.cat([edge_index, edge_index.flip(0)], 1).unique(dim=1)
     both = both[:, both[0] != both[1]]
     index, weight = gcn_norm(both, num_nodes=20, add_self_loops=True)
@@ -83,7 +83,7 @@ def test_isolated_nodes_have_zero_rows() -> None:
 
 
 def test_all_constructors_agree() -> None:
-    edge_index = torch.randint(0, 9, (2, 20)).unique(dim=1)
+    edge_index = torch.randint(0, 9, (2, 20)).sort(dim=0).values.unique(dim=1)
     weight = (edge_index.sum(0) + 1).double()
     graph = pb.Graph.from_edge_index(edge_index, 9, weight)
     matrix = sp.coo_matrix((weight.numpy(), edge_index.numpy()), shape=(9, 9))
@@ -151,7 +151,7 @@ def assert_identical(one: Adjacency, other: Adjacency) -> None:
 def test_adjacency_agrees_with_scipy(seed: int, weighted: bool, self_loops: pb.graph.SelfLoops) -> None:
     pairs, weight, nodes = random_pairs(seed, weighted=weighted)
     expected = scipy_adjacency(pairs, weight, nodes, self_loops)
-    graph = pb.Graph.from_edge_index(pairs, nodes, weight, self_loops)
+    graph = pb.Graph.from_edge_index(pairs, nodes, weight, self_loops, directed=False)
     assert np.array_equal(graph.indptr, expected.indptr)
     assert np.array_equal(graph.indices, expected.indices)
     assert (graph.weight is not None) == weighted
@@ -199,6 +199,71 @@ def test_native_and_numpy_adjacency_reject_the_same_pair(seed: int) -> None:
         numpy_adjacency(pairs, weight, 40, "drop")
 
 
+ROUNDED = {
+    "equal": ([1.0, 1.0], 1.0),
+    "float32 and float64": ([float(np.float32(0.1)), 0.1], float(np.float32(0.1))),
+    "the other way round": ([0.1, float(np.float32(0.1))], 0.1),
+    "0.9 of the tolerance": ([1.0, 1 + 9e-7], 1.0),
+    "1.1 of the tolerance": ([1.0, 1 + 1.1e-6], None),
+    "each near the next": ([1.0, 1 + 8e-7, 1 + 1.6e-6], None),
+    "large": ([1e300, 1e300 * (1 + 5e-7)], 1e300),
+    "zero and nearly zero": ([0.0, 1e-30], None),
+    "smallest numbers": ([5e-324, 1e-323], None),
+}
+
+
+@pytest.mark.parametrize("name", ROUNDED)
+@pytest.mark.parametrize("implementation", ["native", "numpy"])
+def test_weights_that_differ_by_rounding_are_one_weight(name: str, implementation: str) -> None:
+    """The weight given first is used for both directions; others are compared with it."""
+    weights, expected = ROUNDED[name]
+    pairs = np.array([[1, 0, 1], [0, 1, 0]])[:, : len(weights)]
+    arguments = (pairs, np.array(weights), 2, "drop")
+
+    def build() -> Adjacency:
+        if implementation == "numpy":
+            return numpy_adjacency(*arguments)
+        return native_adjacency(native.module or pytest.skip("no native kernels"), *arguments)
+
+    if expected is None:
+        with pytest.raises(ValueError, match=r"the pair \(0, 1\) two weights") as raised:
+            build()
+        first, second = str(raised.value).split("weights, ")[1].split(";")[0].split(" and ")
+        assert float(first) != float(second)
+    else:
+        weight = build().weight
+        assert weight is not None
+        assert weight.tolist() == [expected, expected]
+
+
+def test_weights_computed_for_each_direction_in_float32_are_accepted() -> None:
+    """PyG's symmetric normalisation rounds (i, j) and (j, i) differently."""
+    rng = np.random.default_rng(0)
+    half = rng.integers(0, 300, (2, 4000))
+    both = torch.from_numpy(np.unique(np.concatenate([half, half[::-1]], axis=1), axis=1))
+    degree = torch.bincount(both[0], minlength=300).float()
+    weight = degree.pow(-0.5)[both[0]] * 1.7 * degree.pow(-0.5)[both[1]]
+    swapped = {tuple(pair): value for pair, value in zip(both.T.tolist(), weight.tolist(), strict=True)}
+    assert any(swapped[(a, b)] != swapped[(b, a)] for a, b in swapped)
+    matrix = pb.Graph.from_edge_index(both, 300, weight).adjacency().toarray()
+    assert np.array_equal(matrix, matrix.T)
+
+
+def one_way_by_sets(pairs: np.ndarray, weight: np.ndarray | None) -> int:
+    kept = np.ones(pairs.shape[1], dtype=bool) if weight is None else weight > 0
+    listed = set(map(tuple, pairs[:, kept & (pairs[0] != pairs[1])].T.tolist()))
+    return sum((b, a) not in listed for a, b in listed)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("seed", range(12))
+def test_pairs_in_one_direction_are_counted(seed: int, weighted: bool) -> None:
+    pairs, weight, nodes = random_pairs(seed, weighted=weighted)
+    for self_loops in ("drop", "keep", "add"):
+        found = symmetric_adjacency(pairs, weight, nodes, self_loops)
+        assert found.num_one_way == one_way_by_sets(pairs, weight)
+
+
 def test_weights_of_dropped_self_loops_may_differ() -> None:
     pairs, weight = [[0, 0, 0], [0, 0, 1]], [1.0, 2.0, 1.0]
     assert pb.Graph.from_edge_index(pairs, edge_weight=weight).num_edges == 1
@@ -243,7 +308,7 @@ def test_building_a_graph_takes_little_memory(weighted: bool, bytes_an_edge: int
     edges = 1_000_000
     pairs = np.random.default_rng(0).integers(0, edges // 10, (2, edges))
     weight = pairs.sum(0) + 1.0 if weighted else None
-    peak = peak_growth(lambda: pb.Graph.from_edge_index(pairs, edges // 10, weight))
+    peak = peak_growth(lambda: pb.Graph.from_edge_index(pairs, edges // 10, weight, directed=False))
     if peak is None:
         pytest.skip("peak memory is read from Linux's /proc")
     assert peak <= bytes_an_edge * edges
@@ -259,6 +324,9 @@ INVALID = [
     ({"edge_index": [[0], [512]], "num_nodes": 500}, "edge_index has node 512 but num_nodes is 500"),
     ({"edge_index": [[0, -1], [1, 2]]}, "edge_index has node -1"),
     ({"edge_index": [[0, 1, 2]]}, r"edge_index has shape \(1, 3\)"),
+    ({"edge_index": [[0, 1], [1, 2], [2, 3]]}, r"edge_index has shape \(3, 2\); .* so pass edge_index\.T"),
+    ({"edge_index": torch.zeros(5, 2, dtype=torch.long)}, r"edge_index has shape \(5, 2\); .* so pass edge_index\.T"),
+    ({"edge_index": torch.eye(3).to_sparse()}, "edge_index is a sparse Tensor; use Graph.from_adjacency"),
     ({"edge_index": [[0.0], [1.0]]}, "edge_index has dtype float64"),
     ({"edge_index": [[0], [1]], "num_nodes": -2}, "num_nodes is -2"),
     ({"edge_index": [[0], [1]], "num_nodes": 2.5}, "num_nodes is 2.5"),

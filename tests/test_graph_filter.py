@@ -110,5 +110,86 @@ def test_invalid_input_is_rejected() -> None:
         pb.GraphFilter().fit(graph, x, torch.full((10,), torch.nan))
     with pytest.raises(ValueError, match="ridge"):
         pb.GraphFilter(ridge=-1)
-    with pytest.raises(ValueError, match="shape"):
-        pb.GraphFilter().fit(graph, torch.rand(10, 2, 2), x)
+    with pytest.raises(ValueError, match=r"x has shape \(9, 2, 2\)"):
+        pb.GraphFilter().fit(graph, torch.rand(9, 2, 2), x)
+    with pytest.raises(ValueError, match=r"y has shape \(9,\)"):
+        pb.GraphFilter().fit(graph, x, torch.rand(9))
+    with pytest.raises(TypeError, match="x is a list"):
+        pb.GraphFilter().fit(graph, [1.0] * 10, x)
+    with pytest.raises(ValueError, match="zero everywhere"):
+        pb.GraphFilter().fit(graph, torch.zeros(10, 0), torch.zeros(10, 0))
+
+
+def test_arrays_and_batches_are_fitted_like_columns() -> None:
+    graph = random_graph(50, 150)
+    x, y = torch.randn(2, 4, 50, 3, dtype=torch.float64)
+    columns = [values.movedim(0, 1).reshape(50, 12) for values in (x, y)]
+    expected = pb.GraphFilter(5).fit(graph, *columns)
+    for arguments in ((x, y), (x.numpy(), y.numpy()), (x.numpy(), y)):
+        found = pb.GraphFilter(5).fit(graph, *arguments)
+        assert torch.equal(found.coefficients_, expected.coefficients_)
+        assert found.mse_ == expected.mse_
+    filtered = expected.transform(graph, x.numpy().astype(np.float32))
+    assert isinstance(filtered, np.ndarray)
+    assert filtered.dtype == np.float32
+    np.testing.assert_allclose(filtered, expected.transform(graph, x), rtol=1e-5, atol=1e-5)
+
+
+def test_the_spectral_density_has_the_moments_of_the_signals() -> None:
+    graph, K = random_graph(70, 250), 4
+    x = torch.randn(70, 3, dtype=torch.float64)
+    nodes, shares = pb.GraphFilter(K).fit(graph, x, x).spectral_density()
+    mu, U = torch.linalg.eigh(dense(graph))
+    energy = (U.T @ x).square().sum(1)
+    assert shares.sum() == pytest.approx(1)
+    for power in range(2 * K + 2):
+        assert shares @ nodes**power == pytest.approx(float(energy @ mu**power / energy.sum()), abs=1e-10)
+
+
+def spectrum(mu: float, *others: float) -> tuple[pb.Graph, np.ndarray]:
+    """Pairs of nodes with self-loops: each has the eigenvalues 1 and one that is given, in which the signal is."""
+    pairs, weight, x = [], [], []
+    for i, value in enumerate((mu, *others)):
+        a, b = 2 * i, 2 * i + 1
+        pairs += [(a, a), (b, b), (a, b)]
+        weight += [(1 + value) / 2, (1 + value) / 2, (1 - value) / 2]
+        x += [1.0, -1.0]
+    return pb.Graph.from_edge_index(np.array(pairs).T, edge_weight=weight, self_loops="keep"), np.array(x)
+
+
+def shaded(f: pb.GraphFilter) -> list[tuple[float, float]]:
+    """The hatched parts of the spectrum in the plot of a filter."""
+    ax = f.plot()
+    (behind,) = [other for other in ax.figure.axes if other is not ax]
+    hatched = [
+        patch.get_extents().transformed(behind.transData.inverted()) for patch in behind.patches if patch.get_hatch()
+    ]
+    return [(box.x0, box.x1) for box in hatched]
+
+
+def test_the_plot_shades_the_spectrum_without_energy() -> None:
+    pytest.importorskip("matplotlib")
+    rng = np.random.default_rng(0)
+    graph, x = spectrum(*rng.uniform(-0.6, -0.2, 150), *rng.uniform(0.5, 0.8, 150))
+    parts = shaded(pb.GraphFilter(K=12).fit(graph, x, x))
+    assert len(parts) == 3
+    np.testing.assert_allclose(parts, [(-1, -0.6), (-0.2, 0.5), (0.8, 1)], atol=0.06)
+
+
+def test_the_plot_of_a_small_krylov_space_shades_all_but_the_eigenvalues() -> None:
+    pytest.importorskip("matplotlib")
+    graph, x = spectrum(-0.5, 0.25)
+    parts = shaded(pb.GraphFilter(K=6).fit(graph, x, x))
+    np.testing.assert_allclose(parts, [(-1, -0.5), (-0.5, 0.25), (0.25, 1)], atol=0.01)
+
+
+def test_the_plot_has_a_legend_and_ignores_large_extrapolations() -> None:
+    pytest.importorskip("matplotlib")
+    rng = np.random.default_rng(0)
+    graph, x = spectrum(*rng.uniform(0.2, 0.8, 200))
+    f = pb.GraphFilter(K=8).fit(graph, x, pb.apply_response(graph, x, "band-pass"))
+    ax = f.plot()
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["response", "signal energy", "extrapolation"]
+    assert np.abs(f.response(-1.0)) > 5
+    assert np.abs(ax.get_ylim()).max() < 3
+    assert f.plot(energy=False).get_legend() is None

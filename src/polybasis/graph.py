@@ -20,7 +20,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from polybasis import conversions
+from polybasis import conversions, edge_checks
 from polybasis.adjacency import Adjacency, FloatArray, SelfLoops, symmetric_adjacency
 from polybasis.conversions import EdgeList
 from polybasis.custom_op import ordinary_tensors
@@ -63,7 +63,7 @@ class Graph:
         self.num_nodes = len(self.indptr) - 1
         self.ptr = None if ptr is None else ptr.detach().cpu().long()
         if self.ptr is not None:
-            conversions.check_ptr(self.ptr, self.num_nodes)
+            edge_checks.check_ptr(self.ptr, self.num_nodes)
         # Scaling all weights does not change P. Relative to the largest weight, no degree overflows.
         self._unit = 1.0 if self.weight is None else float(self.weight.numpy().max(initial=0.0)) or 1.0
         self._degree = _degree_in_units(adjacency, self._unit)
@@ -114,7 +114,7 @@ class Graph:
         edges = conversions.edges_of_pairs(edge_index, num_nodes, edge_weight)
         if batch is None:
             return cls._from_edges(edges, self_loops, directed)
-        ptr = conversions.ptr_of_batch(batch)
+        ptr = edge_checks.ptr_of_batch(batch)
         if edges.num_nodes is None:
             edges = edges._replace(num_nodes=int(ptr[-1]))
         return cls._from_edges(edges, self_loops, directed, ptr)
@@ -204,7 +204,7 @@ class Graph:
             edges = conversions.edges_of_pairs(edge_index, data.num_nodes, edge_weight)
         ptr, batch = getattr(data, "ptr", None), getattr(data, "batch", None)
         if ptr is None and batch is not None:
-            ptr = conversions.ptr_of_batch(batch)
+            ptr = edge_checks.ptr_of_batch(batch)
         return cls._from_edges(edges, self_loops, directed, ptr)
 
     @classmethod
@@ -279,12 +279,12 @@ class Graph:
             raise ValueError(f"self_loops is {self_loops!r}; expected one of {', '.join(get_args(SelfLoops))}")
         if directed:
             raise NotImplementedError("directed graphs are not supported; pass directed=False to use both directions")
-        pairs = conversions.checked_pairs(edges.pairs)
-        nodes = conversions.checked_num_nodes(pairs, edges.num_nodes)
-        weight = None if edges.weight is None else conversions.checked_weight(edges.weight, pairs.shape[1])
+        pairs = edge_checks.checked_pairs(edges.pairs)
+        nodes = edge_checks.checked_num_nodes(pairs, edges.num_nodes)
+        weight = None if edges.weight is None else edge_checks.checked_weight(edges.weight, pairs.shape[1])
         if ptr is not None:
-            conversions.check_ptr(ptr, nodes)
-            conversions.check_within_graphs(pairs, ptr)
+            edge_checks.check_ptr(ptr, nodes)
+            edge_checks.check_within_graphs(pairs, ptr)
         adjacency = symmetric_adjacency(pairs, weight, nodes, self_loops, _INT32_NONZEROS)
         between_nodes = len(adjacency.indices) - adjacency.num_edges  # the edges that are not self-loops
         one_way = adjacency.num_one_way

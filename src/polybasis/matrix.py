@@ -161,11 +161,11 @@ def operator_for(matrix: Matrix) -> SparseOperator:
 MATRIX_SCHEMA = "Tensor indptr, Tensor indices, Tensor values, Tensor? ptr"
 
 
-def _rows_of(indptr: Tensor, indices: Tensor) -> Tensor:
-    """Returns the row of every entry of ``indices``; entries past the last row get row N-1."""
-    places = torch.arange(len(indices), device=indices.device)
+def rows_of(indptr: Tensor, indices: Tensor) -> Tensor:
+    """Returns the row of every entry of ``indices``; unused entries get row N-1."""
+    places = torch.arange(indices.shape[0], device=indices.device)  # len() would fix a dynamic size
     rows = torch.searchsorted(indptr, places.to(indptr.dtype), right=True) - 1
-    return rows.clamp(max=len(indptr) - 2)
+    return rows.clamp(max=indptr.shape[0] - 2)
 
 
 def _product_kernel(indptr: Tensor, indices: Tensor, values: Tensor, ptr: Tensor | None, x: Tensor) -> Tensor:
@@ -204,7 +204,7 @@ def _product_vmap(info: Any, in_dims: tuple[int | None, ...], *arguments: Any) -
 
 def _gathered_product(indptr: Tensor, indices: Tensor, values: Tensor, x: Tensor) -> Tensor:
     """Returns the product with a matrix that need not be symmetric; takes memory for every nonzero and channel."""
-    rows = _rows_of(indptr, indices)
+    rows = rows_of(indptr, indices)
     return torch.zeros_like(x).index_add(0, rows, values.unsqueeze(1) * x[indices.long()])
 
 
@@ -217,7 +217,7 @@ def _edge_dots_kernel(
         used = dots[: len(operator.matrix.indices)]
         operator.native.edge_dots(u.detach().contiguous(), v.detach().contiguous(), used, torch.get_num_threads())
     else:
-        rows, columns = _rows_of(indptr, indices), indices.long()
+        rows, columns = rows_of(indptr, indices), indices.long()
         for channel in range(u.shape[1]):
             dots += u[rows, channel].double() * v[columns, channel]
         dots[int(indptr[-1]) :] = 0
@@ -226,7 +226,7 @@ def _edge_dots_kernel(
 
 def _edge_dots_backward(ctx: Any, dots_bar: Tensor) -> tuple[Tensor | None, ...]:
     indptr, indices, _, _, u, v = ctx.saved_tensors
-    rows, columns = _rows_of(indptr, indices), indices.long()
+    rows, columns = rows_of(indptr, indices), indices.long()
     weight = dots_bar.unsqueeze(1)
     u_bar = torch.zeros_like(u).index_add(0, rows, weight * v[columns])
     v_bar = torch.zeros_like(v).index_add(0, columns, weight * u[rows])

@@ -342,7 +342,7 @@ def test_torch_replaces_missing_kernels_with_one_warning() -> None:
         torch.manual_seed(0)
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # building a graph is fast without the kernels
-            graph = pb.Graph.from_edge_index(torch.randint(0, 50, (2, 200)))
+            graph = pb.Graph.from_edge_index(torch.randint(0, 50, (2, 200)), directed=False)
         conv = pb.nn.OptBasisConv(4, K=3)
         x = torch.rand(graph.num_nodes, 4, requires_grad=True)
         with warnings.catch_warnings(record=True) as seen:

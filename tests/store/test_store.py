@@ -68,7 +68,7 @@ def test_a_folder_built_from_a_stream_is_the_graph(tmp_path: Path, memory: int) 
     rng = np.random.default_rng(1)
     edges = rng.integers(0, 700, (5000, 2))
     built = build_graph_folder(tmp_path / "graph", np.array_split(edges, 7), 700, memory=memory)
-    graph = pb.Graph.from_edge_index(torch.from_numpy(edges.T.copy()), 700)
+    graph = pb.Graph.from_edge_index(torch.from_numpy(edges.T.copy()), 700, directed=False)
     assert np.array_equal(built.indptr, graph.indptr.numpy())
     assert np.array_equal(built.indices, graph.indices.numpy())
     assert sorted(path.name for path in (tmp_path / "graph").iterdir()) == ["graph.json", "indices.npy", "indptr.npy"]

@@ -54,7 +54,6 @@ class FavardConv(FilterLayer):
     Args:
         channels: The number of channels.
         K: The degree; a channel has K+1 coefficients.
-        cached: Reuse the graph of the first call.
         recurrence: How the recurrence is parametrised.
 
             - ``"free"``: :math:`\gamma` and :math:`\sqrt\beta` are learned directly, starting from 0 and 1 as in the
@@ -66,8 +65,9 @@ class FavardConv(FilterLayer):
               spectrum.
 
     Shapes:
-        - **input:** x (N, channels), edge_index (2, E) or a :class:`polybasis.Graph`, edge_weight (E,), optional
-        - **output:** (N, channels)
+        - **input:** x (N, channels) or (B, N, channels), edge_index (2, E) or a :class:`polybasis.Graph`, edge_weight
+          (E,), optional, batch (N,), optional
+        - **output:** that of x
 
     Raises:
         ValueError: If ``recurrence`` is unknown.
@@ -87,8 +87,8 @@ class FavardConv(FilterLayer):
         "moments": "recurrence",
     }
 
-    def __init__(self, channels: int, K: int, cached: bool = False, recurrence: RecurrenceKind = "free") -> None:
-        super().__init__(channels, K, cached)
+    def __init__(self, channels: int, K: int, recurrence: RecurrenceKind = "free") -> None:
+        super().__init__(channels, K)
         if recurrence not in get_args(RecurrenceKind):
             raise ValueError(f"recurrence is {recurrence!r}; expected {' or '.join(get_args(RecurrenceKind))}")
         self.recurrence = recurrence
@@ -100,7 +100,6 @@ class FavardConv(FilterLayer):
             self.moments = Parameter(torch.zeros(2 * K, channels))  # as logits
 
     def reset_parameters(self) -> None:
-        super().reset_parameters()
         with torch.no_grad():
             self.alpha.copy_(unit_coefficients(self.K, self.channels))
             if self.recurrence == "free":

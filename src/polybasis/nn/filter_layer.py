@@ -11,6 +11,7 @@ from torch import Tensor
 from polybasis.bases import PolynomialBasis
 from polybasis.graph import Graph
 from polybasis.krylov.filters import checked_degree
+from polybasis.nn.graph_cache import Adjacency, graph_of
 
 Role = Literal["linear", "coefficients", "recurrence"]
 
@@ -23,7 +24,6 @@ class FilterLayer(torch.nn.Module, ABC):
     Args:
         channels: The number of input and output channels.
         K: The degree of the polynomials; a channel has K+1 coefficients.
-        cached: Build the graph from the first ``edge_index`` and reuse it in all later calls (transductive learning).
 
     Attributes:
         roles: The role of each of the layer's own parameters, by name. Optimisers can treat roles differently.
@@ -34,18 +34,16 @@ class FilterLayer(torch.nn.Module, ABC):
 
     roles: ClassVar[dict[str, Role]] = {"alpha": "coefficients"}
 
-    def __init__(self, channels: int, K: int, cached: bool = False) -> None:
+    def __init__(self, channels: int, K: int) -> None:
         super().__init__()
         if channels < 0:
             raise ValueError(f"channels is {channels}; expected a non-negative integer")
         self.channels = channels
         self.K = checked_degree(K)
-        self.cached = cached
-        self._cached_graph: Graph | None = None
 
+    @abstractmethod
     def reset_parameters(self) -> None:
-        """Restores the initial parameters and clears the cached graph."""
-        self._cached_graph = None
+        """Restores the initial parameters."""
 
     @abstractmethod
     def filter(self, x: Tensor, graph: Graph) -> Tensor:
@@ -94,35 +92,35 @@ class FilterLayer(torch.nn.Module, ABC):
         values = values if values.dim() == 3 else values.unsqueeze(-1)
         return (values * alpha.detach().double().unsqueeze(1)).sum(0)
 
-    def forward(self, x: Tensor, edge_index: Tensor | Graph, edge_weight: Tensor | None = None) -> Tensor:
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: Adjacency,
+        edge_weight: Tensor | None = None,
+        batch: Tensor | None = None,
+    ) -> Tensor:
         """Filters a signal.
 
         Args:
-            x: The signal, (N, channels).
-            edge_index: A :class:`polybasis.Graph`, or node pairs of shape (2, E), which are made undirected and
-                stripped of self-loops.
-            edge_weight: The weights of the node pairs, (E,); must be omitted with a Graph.
+            x: The signal, (N, channels), or several signals, (B, N, channels).
+            edge_index: A :class:`polybasis.Graph`; node pairs of shape (2, E), which are made undirected and stripped
+                of self-loops; or a sparse adjacency matrix in a format of :meth:`polybasis.Graph.from_adjacency`. The
+                graph of a tensor of node pairs is built once and kept as long as the tensor.
+            edge_weight: The weights of the node pairs, (E,); must be omitted with a Graph or a matrix. Gradients flow
+                to weights that require them.
+            batch: The number of the graph to which each node belongs, (N,), ascending, as in PyG; must be omitted with
+                a Graph. Every graph is filtered as if it were alone.
 
         Returns:
-            The filtered signal, (N, channels).
+            The filtered signal, in the shape of ``x``.
 
         Raises:
-            ValueError: If the signal is not finite, a shape is wrong, or ``edge_weight`` is given with a Graph.
+            ValueError: If the signal is not finite, a shape is wrong, or ``edge_weight`` or ``batch`` is given with a
+                Graph.
         """
-        graph = edge_index if isinstance(edge_index, Graph) and edge_weight is None else None
-        return self.filter(x, graph or self._graph(edge_index, edge_weight, x.shape[0]))
-
-    def _graph(self, edge_index: Tensor | Graph, edge_weight: Tensor | None, num_nodes: int) -> Graph:
-        if isinstance(edge_index, Graph):
-            if edge_weight is not None:
-                raise ValueError("edge_weight was given with a Graph, which has its own weights; omit edge_weight")
-            return edge_index
-        if self._cached_graph is not None:
-            return self._cached_graph
-        graph = Graph.from_edge_index(edge_index, num_nodes, edge_weight)
-        if self.cached:
-            self._cached_graph = graph
-        return graph
+        if isinstance(edge_index, Graph) and edge_weight is None and batch is None:
+            return self.filter(x, edge_index)
+        return self.filter(x, graph_of(edge_index, x.shape[-2], edge_weight, batch))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.channels}, K={self.K})"

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import torch
 from torch import Tensor
 
 from polybasis.bases import Favard, PolynomialBasis
 from polybasis.graph import Graph
 from polybasis.krylov import optimal_basis, optimal_filter
+from polybasis.krylov.filters import Scale
 from polybasis.nn.filter_layer import FilterLayer, unit_coefficients
 
 
@@ -15,7 +18,7 @@ class OptBasisConv(FilterLayer):
     r"""The filter of OptBasisGNN from `"Graph Neural Networks with Learnable and Optimal Polynomial Bases"
     <https://arxiv.org/abs/2302.12432>`_ (Guo and Wei, 2023).
 
-    .. math:: Z_{:l} = \sum_{k=0}^{K} \alpha_{kl}\, v_{kl}
+    .. math:: Z_{:l} = s_l \sum_{k=0}^{K} \alpha_{kl}\, v_{kl}
 
     The vectors :math:`v_{0l}, \dots, v_{Kl}` are the orthonormal basis of the Krylov space of channel l, in which the
     Hessian of the squared loss is the identity. Initially :math:`\alpha_0 = 1` and the other coefficients are 0.
@@ -23,11 +26,15 @@ class OptBasisConv(FilterLayer):
     Args:
         channels: The number of channels.
         K: The degree; a channel has K+1 coefficients.
-        cached: Reuse the graph of the first call.
+        scale: ``"unit"`` is the paper's filter, :math:`s_l = 1`. Its output has entries of about
+            :math:`1 / \sqrt{N}`, so it changes with the size of the graph. ``"signal"`` multiplies by the length of
+            the input, :math:`s_l = \|X_{:l}\|`: the output is a polynomial :math:`p(P)\, X_{:l}`, homogeneous in the
+            input and the same for copies of a graph.
 
     Shapes:
-        - **input:** x (N, channels), edge_index (2, E) or a :class:`polybasis.Graph`, edge_weight (E,), optional
-        - **output:** (N, channels)
+        - **input:** x (N, channels) or (B, N, channels), edge_index (2, E) or a :class:`polybasis.Graph`, edge_weight
+          (E,), optional, batch (N,), optional
+        - **output:** that of x
 
     >>> import torch, polybasis as pb
     >>> conv = pb.nn.OptBasisConv(4, K=3)
@@ -37,12 +44,14 @@ class OptBasisConv(FilterLayer):
     torch.Size([5, 4])
     """
 
-    def __init__(self, channels: int, K: int, cached: bool = False) -> None:
-        super().__init__(channels, K, cached)
+    def __init__(self, channels: int, K: int, scale: Scale = "unit") -> None:
+        super().__init__(channels, K)
+        if scale not in get_args(Scale):
+            raise ValueError(f"scale is {scale!r}; expected {' or '.join(get_args(Scale))}")
+        self.scale = scale
         self.alpha = torch.nn.Parameter(unit_coefficients(K, channels))
 
     def reset_parameters(self) -> None:
-        super().reset_parameters()
         with torch.no_grad():
             self.alpha.copy_(unit_coefficients(self.K, self.channels))
 
@@ -66,7 +75,8 @@ class OptBasisConv(FilterLayer):
         return Favard(gamma[:-1], unit), torch.where(defined, self.alpha.detach(), 0)
 
     def coordinates(self, gamma: Tensor, sqrt_beta: Tensor) -> Tensor:
-        return self.alpha.double()
+        alpha = self.alpha.double()
+        return alpha if self.scale == "unit" else alpha * sqrt_beta[0]
 
     def filter(self, x: Tensor, graph: Graph) -> Tensor:
-        return optimal_filter(graph, x, self.alpha)
+        return optimal_filter(graph, x, self.alpha, self.scale)

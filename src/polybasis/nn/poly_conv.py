@@ -23,11 +23,10 @@ class FixedBasisLayer(FilterLayer):
         channels: The number of channels.
         K: The degree.
         basis: The polynomial basis.
-        cached: Reuse the graph of the first call.
     """
 
-    def __init__(self, channels: int, K: int, basis: PolynomialBasis, cached: bool = False) -> None:
-        super().__init__(channels, K, cached)
+    def __init__(self, channels: int, K: int, basis: PolynomialBasis) -> None:
+        super().__init__(channels, K)
         self.basis = basis
         three_term = basis if isinstance(basis, ThreeTermBasis) else Chebyshev()
         recurrence = three_term.recurrence(K).per_channel(channels)
@@ -65,11 +64,11 @@ class PolyConv(FixedBasisLayer):
         K: The degree; a channel has K+1 coefficients.
         basis: A :class:`polybasis.bases.PolynomialBasis` or its name: ``"monomial"``, ``"chebyshev"``,
             ``"chebyshev-interpolation"``, ``"bernstein"``, ``"jacobi"`` or ``"legendre"``.
-        cached: Reuse the graph of the first call.
 
     Shapes:
-        - **input:** x (N, channels), edge_index (2, E) or a :class:`polybasis.Graph`, edge_weight (E,), optional
-        - **output:** (N, channels)
+        - **input:** x (N, channels) or (B, N, channels), edge_index (2, E) or a :class:`polybasis.Graph`, edge_weight
+          (E,), optional, batch (N,), optional
+        - **output:** that of x
 
     Raises:
         ValueError: If the basis is unknown.
@@ -83,12 +82,11 @@ class PolyConv(FixedBasisLayer):
     True
     """
 
-    def __init__(self, channels: int, K: int, basis: str | PolynomialBasis = "chebyshev", cached: bool = False) -> None:
-        super().__init__(channels, K, named_basis(basis, K) if isinstance(basis, str) else basis, cached)
+    def __init__(self, channels: int, K: int, basis: str | PolynomialBasis = "chebyshev") -> None:
+        super().__init__(channels, K, named_basis(basis, K) if isinstance(basis, str) else basis)
         self.alpha = torch.nn.Parameter(torch.empty(K + 1, channels).copy_(self._identity()))
 
     def reset_parameters(self) -> None:
-        super().reset_parameters()
         with torch.no_grad():
             self.alpha.copy_(self._identity())
 

@@ -1,0 +1,125 @@
+"""Graphs made of tensors only, for edge weights that take part in autograd and for ``torch.compile``.
+
+:class:`polybasis.Graph` coalesces edges with NumPy, which neither records gradients nor can be traced. Here the
+pattern of P comes from one operator, and everything that depends on the weights is computed by torch.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from polybasis import edge_checks
+from polybasis.custom_op import LIBRARY, is_transformed
+from polybasis.graph import Graph
+from polybasis.matrix import Matrix, SparseOperator, operator_for, rows_of
+
+_MAX_EDGES = 2**30 - 1  # int32 indices in both directions
+
+
+class TensorGraph(Graph):
+    r"""An undirected graph whose edge weights may require gradients, without self-loops.
+
+    The weight of a node pair is the mean of the weights it is listed with, in either direction. Pairs of weight 0 stay
+    in the pattern, because the gradient with respect to their weight is not 0 in general.
+
+    Args:
+        edge_index: The node pairs, (2, E).
+        num_nodes: The number of nodes N.
+        edge_weight: The weights, (E,), finite and non-negative; by default 1.
+        ptr: The first node of each graph of a batch and, last, the number of nodes, (G+1,); None for a single graph.
+
+    >>> import torch
+    >>> weight = torch.ones(2, requires_grad=True)
+    >>> graph = TensorGraph(torch.tensor([[0, 1], [1, 2]]), 3, weight)
+    >>> (graph @ torch.ones(3, 1)).sum().backward()
+    >>> weight.grad
+    tensor([0.3536, 0.3536])
+    """
+
+    def __init__(
+        self, edge_index: Tensor, num_nodes: int, edge_weight: Tensor | None = None, ptr: Tensor | None = None
+    ) -> None:
+        self.num_nodes, self.ptr = num_nodes, ptr
+        self.indptr, self.indices, places = torch.ops.polybasis.symmetric_pattern(edge_index, edge_weight, num_nodes)
+        pairs = edge_index.shape[1]
+        weight = edge_index.new_ones(pairs, dtype=torch.float64) if edge_weight is None else edge_weight.double()
+        # Entry 2E collects the self-loops.
+        total = weight.new_zeros(2 * pairs + 1).index_add(0, places, torch.cat([weight, weight]))
+        count = weight.new_zeros(2 * pairs + 1).index_add(0, places, weight.new_ones(2 * pairs))
+        self.weight = (total / count.clamp(min=1))[:-1]
+        rows, columns = rows_of(self.indptr, self.indices), self.indices.long()
+        degree = weight.new_zeros(num_nodes).index_add(0, rows, self.weight)
+        scale = torch.where(degree > 0, torch.where(degree > 0, degree, 1).rsqrt(), 0)
+        self._values = scale[rows] * self.weight * scale[columns]
+
+    def values(self, dtype: torch.dtype = torch.float64) -> Tensor:
+        return self._values.to(dtype)
+
+    def propagation(self, dtype: torch.dtype, device: torch.device) -> Matrix:
+        return Matrix(self.indptr, self.indices, self.values(dtype), self.ptr)
+
+    def operator(self, dtype: torch.dtype, device: torch.device) -> SparseOperator:
+        return operator_for(self.propagation(dtype, device))
+
+    @property
+    def num_edges(self) -> int:  # type: ignore[override]
+        """The number of node pairs, including those of weight 0."""
+        return int(self.indptr[-1]) // 2
+
+
+def needs_tensors(edge_weight: Any) -> bool:
+    """Whether a graph with these weights has to be a :class:`TensorGraph`: gradients are required or code is traced."""
+    if torch.compiler.is_compiling() or is_transformed():
+        return True
+    return isinstance(edge_weight, Tensor) and edge_weight.requires_grad
+
+
+def ptr_of_traced_batch(batch: Tensor) -> Tensor:
+    """Returns boundaries of graphs whose number is not known while tracing: N graphs, the last of which are empty.
+
+    Args:
+        batch: The number of the graph of each node, (N,), ascending.
+    """
+    graph_of = torch.cat([batch[:1] * 0, (batch.diff() != 0).long()]).cumsum(0)  # numbers without gaps
+    return torch.searchsorted(graph_of, torch.arange(batch.shape[0] + 1, device=batch.device))
+
+
+def _symmetric_pattern(edge_index: Tensor, edge_weight: Tensor | None, num_nodes: int) -> tuple[Tensor, ...]:
+    pairs = edge_checks.checked_pairs(edge_index.detach())
+    edge_checks.checked_num_nodes(pairs, num_nodes)
+    edges = pairs.shape[1]
+    if edges > _MAX_EDGES:
+        raise ValueError(f"edge_index has {edges} edges; traced graphs and those with gradients have at most {_MAX_EDGES}")
+    if edge_weight is not None:
+        edge_checks.checked_weight(edge_weight.detach(), edges)
+    key = np.concatenate([pairs[0] * num_nodes + pairs[1], pairs[1] * num_nodes + pairs[0]])
+    proper = np.flatnonzero(np.concatenate([pairs[0] != pairs[1]] * 2))  # not self-loops
+    entries, inverse = np.unique(key[proper], return_inverse=True)
+    places = np.full(2 * edges, 2 * edges)
+    places[proper] = inverse
+    indptr, indices, _ = _empty_pattern(edge_index, edge_weight, num_nodes)
+    indptr.copy_(torch.from_numpy(np.searchsorted(entries, np.arange(num_nodes + 1) * num_nodes)))
+    indices.zero_()[: len(entries)] = torch.from_numpy(entries % max(num_nodes, 1)).to(indices.device)
+    return indptr, indices, torch.from_numpy(places).to(indices.device)
+
+
+def _empty_pattern(edge_index: Tensor, edge_weight: Tensor | None, num_nodes: int) -> tuple[Tensor, ...]:
+    entries = 2 * edge_index.shape[1]
+    return (
+        edge_index.new_empty(num_nodes + 1, dtype=torch.int32),
+        edge_index.new_empty(entries, dtype=torch.int32),
+        edge_index.new_empty(entries, dtype=torch.int64),
+    )
+
+
+# The CSR pattern of node pairs in both directions, without self-loops, padded to 2E entries, and the entry of each
+# pair: first those of the pairs as they are given, then those of the opposite direction; 2E for self-loops.
+LIBRARY.define(  # type: ignore[no-untyped-call]
+    "symmetric_pattern(Tensor edge_index, Tensor? edge_weight, SymInt num_nodes) -> (Tensor, Tensor, Tensor)"
+)
+LIBRARY.impl("symmetric_pattern", _symmetric_pattern, "CompositeExplicitAutograd")  # type: ignore[no-untyped-call]
+torch.library.register_fake("polybasis::symmetric_pattern", _empty_pattern, lib=LIBRARY)

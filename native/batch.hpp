@@ -78,7 +78,7 @@ class Batch {
   };
 
   static constexpr int64_t row_work = 4, graph_work = 64;  // overhead of a row and of a graph, in nonzeros
-  static constexpr int64_t max_groups = 128;               // of the same size; half as large ones on average
+  static constexpr int64_t groups_of_full_size = 128;      // at most twice as many have less work
   static constexpr int64_t min_thread_work = 1 << 16;      // multiplications; fewer do not pay for a thread
   static constexpr int64_t min_shared_work = 1 << 18;      // fewer do not pay for all threads on one graph
 
@@ -96,7 +96,7 @@ class Batch {
     for (const Graph& graph : graphs_) work_ += work_of(graph);
     for (const Graph& graph : graphs_) {
       const int64_t work = work_of(graph);
-      if (groups_.empty() || groups_.back().work + work > work_ / max_groups)
+      if (groups_.empty() || groups_.back().work + work > work_ / groups_of_full_size)
         groups_.push_back({graph.index, graph.index, 0});
       groups_.back().end = graph.index + 1;
       groups_.back().work += work;

@@ -147,7 +147,7 @@ class Operator {
 
   double locality_order(Out<I> order) const {
     require_shape(order, {rows()}, "order");
-    if (is_batch_ || is_compressed()) return 0;  // products read few nodes, or classes instead of nodes
+    if (is_batch_ || is_compressed()) return 0;  // products read small graphs, or classes instead of nodes
     nb::gil_scoped_release release;
     const auto found = polybasis::locality_order(Neighbours<I>{indptr_.data(), indices_.data(), rows()});
     std::copy(found.order.begin(), found.order.end(), order.data());
@@ -194,7 +194,7 @@ class Operator {
 
   void peak(In<T> x, Out<double> peaks, int threads) const {
     const int d = channels(x);
-    require_shape_a_graph(peaks, {d}, "peaks");
+    require_shape_per_graph(peaks, {d}, "peaks");
     nb::gil_scoped_release release;
     batch_->for_each_graph(threads, d, [&](const Graph& graph, int each) {
       polybasis::peak(graph.matrix, isa_, each, d, x.data() + graph.first * d, peaks.data() + graph.index * d);
@@ -206,10 +206,10 @@ class Operator {
     const int d = channels(x);
     const int64_t planes = leading(V);
     require_shape(V, {planes, rows(), d}, "V");
-    require_shape_a_graph(peaks, {d}, "peaks");
-    require_shape_a_graph(gamma, {planes, d}, "gamma");
-    require_shape_a_graph(sqrt_beta, {planes, d}, "sqrt_beta");
-    require_shape_a_graph(rank, {d}, "rank");
+    require_shape_per_graph(peaks, {d}, "peaks");
+    require_shape_per_graph(gamma, {planes, d}, "gamma");
+    require_shape_per_graph(sqrt_beta, {planes, d}, "sqrt_beta");
+    require_shape_per_graph(rank, {d}, "rank");
     nb::gil_scoped_release release;
     advise_huge_pages(V);
     batch_->for_each_graph(threads, d, [&](const Graph& graph, int each) {
@@ -224,7 +224,8 @@ class Operator {
     const int64_t planes = leading(V);
     require(V.ndim() == 3, "V has the wrong shape");
     const auto d = static_cast<int64_t>(V.shape(2));
-    for (const auto& array : {In<T>(V), In<T>(out)}) require_shape(array, {planes, rows(), d}, "V or out");
+    require_shape(V, {planes, rows(), d}, "V");
+    require_shape(out, {planes, rows(), d}, "out");
     nb::gil_scoped_release release;
     advise_huge_pages(out);
     batch_->for_each_graph(threads, static_cast<int>(d), [&](const Graph& graph, int each) {
@@ -253,9 +254,9 @@ class Operator {
     const int d = channels(z_bar);
     const int64_t planes = leading(V);
     require_shape(V, {planes, rows(), d}, "V");
-    for (const auto& array : {gamma, sqrt_beta}) require_shape_a_graph(array, {planes, d}, "gamma or sqrt_beta");
+    for (const auto& array : {gamma, sqrt_beta}) require_shape_per_graph(array, {planes, d}, "gamma or sqrt_beta");
     const int64_t stride = alpha_stride(alpha, planes, d);
-    require_shape_a_graph(alpha_bar, {planes, d}, "alpha_bar");
+    require_shape_per_graph(alpha_bar, {planes, d}, "alpha_bar");
     require_shape(x_bar, {rows(), d}, "x_bar");
     require_shape(work, {2, rows(), d}, "work");
     nb::gil_scoped_release release;
@@ -340,7 +341,7 @@ class Operator {
 
   // The shape of numbers that every graph of a batch has of its own.
   template <class Array>
-  void require_shape_a_graph(const Array& array, std::initializer_list<int64_t> shape, const char* what) const {
+  void require_shape_per_graph(const Array& array, std::initializer_list<int64_t> shape, const char* what) const {
     std::vector<int64_t> extents(shape);
     if (is_batch_) extents.insert(extents.begin(), *num_graphs());
     require_shape(array, extents, what);

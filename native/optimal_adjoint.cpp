@@ -46,8 +46,9 @@ class OptimalAdjoint {
   OptimalAdjoint(Engine<T, I>& engine, int width, int K, const T* V, const double* gamma, const double* beta,
                  const T* alpha)
       : engine_(engine), width_(width), K_(K), plane_(engine.graph.rows * width), V_(V), gamma_(gamma), beta_(beta),
-        alpha_(alpha), per_step_(Tolerance<T>::omega_per_step(engine.graph.rows)), m_(width), rho_(width),
-        dot_last_(width, 0.0), norm_(width), norm_prev_(width, 0.0), norm_z_(width), has_r_z_(width),
+        alpha_(alpha), per_step_(Tolerance<T>::omega_per_step(engine.graph.rows)), up_(width), prev_weight_(width),
+        none_(width, 0.0), m_(width), rho_(width), dot_last_(width, 0.0), norm_(width), norm_prev_(width, 0.0),
+        norm_z_(width), noise_(width), limit_(width), largest_(width), vectors_(width), has_r_z_(width),
         weights_(std::max(numbers(6), 2 * numbers(K + 1))) {
     for (auto* rows : {&a_, &a_prev_, &a_next_, &omega_, &omega_prev_, &omega_next_}) rows->assign(numbers(K), 0.0);
   }
@@ -74,8 +75,6 @@ class OptimalAdjoint {
   double gamma(int k, int c) const { return gamma_[k * width_ + c]; }
   double beta(int k, int c) const { return beta_[k * width_ + c]; }
   double inverse(int k, int c) const { return beta(k, c) > 0 ? 1 / beta(k, c) : 0; }
-  // The weight of r_{k+2} in r_k.
-  double prev_weight(int k, int c) const { return k + 2 <= K_ ? beta(k + 1, c) * inverse(k + 2, c) : 0; }
 
   // Calls f(c) for all channels.
   template <class F>
@@ -105,21 +104,35 @@ class OptimalAdjoint {
 
   // a_k, m_k and rho_k from a_{k+1} and a_{k+2}.
   void advance_coefficients(int k) {
-    const auto at = [&](int i, int c) { return i * width_ + c; };
-    for_each_channel([&](int c) { rho_[c] = beta(K_, c) * dot_last_[c] * inverse(k + 1, c); });
+    const auto row = [&](const auto& numbers, int i) { return &numbers[i * width_]; };
+    for_each_channel([&](int c) {
+      up_[c] = inverse(k + 1, c);
+      prev_weight_[c] = k + 2 <= K_ ? beta(k + 1, c) * inverse(k + 2, c) : 0;
+      rho_[c] = beta(K_, c) * dot_last_[c] * up_[c];
+    });
+    const double *const up = up_.data(), *const prev_weight = prev_weight_.data();
     for (int i = k + 1; i <= K_; ++i) {
-      double* const next = i < K_ ? &a_next_[at(i, 0)] : m_.data();
+      double* const next = i < K_ ? &a_next_[i * width_] : m_.data();
+      const double *const zeta_i = row(zeta_, i), *const zeta_k = row(zeta_, k), *const beta_i = beta_ + i * width_;
       // Past the rank v_i is zero, and its coefficient would grow by 1 / beta per step.
-      for_each_channel(
-          [&](int c) { next[c] = beta(i, c) > 0 ? alpha(k, c) * zeta_[at(i, c)] - alpha(i, c) * zeta_[at(k, c)] : 0; });
-      if (i - 1 >= k + 2)
-        for_each_channel([&](int c) { next[c] += inverse(k + 1, c) * beta(i, c) * a_[at(i - 1, c)]; });
+      for_each_channel([&](int c) {
+        const double difference = alpha(k, c) * zeta_i[c] - alpha(i, c) * zeta_k[c];
+        next[c] = beta_i[c] > 0 ? difference : 0;
+      });
+      const auto add = [&](const double* weight, const double* a) {
+        for_each_channel([&](int c) { next[c] += up[c] * weight[c] * a[c]; });
+      };
+      if (i - 1 >= k + 2) add(beta_i, row(a_, i - 1));
       if (i == K_) break;
-      if (i >= k + 2)
-        for_each_channel([&](int c) { next[c] += inverse(k + 1, c) * (gamma(i, c) - gamma(k, c)) * a_[at(i, c)]; });
-      if (i + 1 < K_)
-        for_each_channel([&](int c) { next[c] += inverse(k + 1, c) * beta(i + 1, c) * a_[at(i + 1, c)]; });
-      if (i >= k + 3) for_each_channel([&](int c) { next[c] -= prev_weight(k, c) * a_prev_[at(i, c)]; });
+      if (i >= k + 2) {
+        const double *const gamma_i = gamma_ + i * width_, *const gamma_k = gamma_ + k * width_, *const a = row(a_, i);
+        for_each_channel([&](int c) { next[c] += up[c] * (gamma_i[c] - gamma_k[c]) * a[c]; });
+      }
+      if (i + 1 < K_) add(beta_i + width_, row(a_, i + 1));
+      if (i >= k + 3) {
+        const double* const a_prev = row(a_prev_, i);
+        for_each_channel([&](int c) { next[c] -= prev_weight[c] * a_prev[c]; });
+      }
       if (i == K_ - 1) for_each_channel([&](int c) { next[c] += rho_[c]; });
     }
     a_prev_.swap(a_);
@@ -132,14 +145,14 @@ class OptimalAdjoint {
     for_each_channel([&](int c) {
       const double last = has_r_z_[c] ? alpha(K_, c) : 0;
       const double scale = r == r_z ? last : 1, scale_prev = r_prev == r_z ? last : 1;
-      const double up = inverse(k + 1, c);
+      const double up = up_[c];
       const double row[] = {
-          has_r_z_[c] ? alpha(k, c) : 0,                 // r_z
-          scale * up,                                    // P r
-          -scale * gamma(k, c) * up,                     // r
-          r_prev ? -scale_prev * prev_weight(k, c) : 0,  // r_prev
-          m_[c],                                         // v_last
-          -rho_[c],                                      // v_second_last
+          has_r_z_[c] ? alpha(k, c) : 0,               // r_z
+          scale * up,                                  // P r
+          -scale * gamma(k, c) * up,                   // r
+          r_prev ? -scale_prev * prev_weight_[c] : 0,  // r_prev
+          m_[c],                                       // v_last
+          -rho_[c],                                    // v_second_last
       };
       for (int i = 0; i < 6; ++i) weights[i * width_ + c] = narrow(row[i]);
     });
@@ -166,27 +179,46 @@ class OptimalAdjoint {
   // Estimates omega_j = <r_k, v_j> by the recurrence of the r_k (after Simon, 1984). If an estimate exceeds the limit,
   // reorthogonalises r_k and r_prev = r_{k+1} (null: skip it).
   void reorthogonalise_if_needed(int k, T* r_k, T* r_prev) {
-    bool exceeded = false;
-    int count = 0;  // from j = count on, omega_j is far below the limit
+    const double *const up = up_.data(), *const before = prev_weight_.data(), *const gamma_k = gamma_ + k * width_;
+    double* __restrict const noise = noise_.data(), * __restrict const limit = limit_.data();
+    double* __restrict const largest = largest_.data(), * __restrict const vectors = vectors_.data();
     for_each_channel([&](int c) {
-      const auto omega = [&](int j) { return j < 0 || j >= K_ ? 0 : omega_[j * width_ + c]; };
-      const double up = inverse(k + 1, c), before = prev_weight(k, c),
-                   limit = Tolerance<T>::max_adjoint_omega * norm_[c];
-      const double noise =
-          per_step_ * (up * (1 + std::abs(gamma(k, c))) * norm_prev_[c] + std::abs(alpha(k, c)) * norm_z_[c]);
-      for (int j = 0; j < K_; ++j) {
-        if (beta(j, c) == 0) break;  // past the rank
-        const double pushed =
-            beta(j + 1, c) * omega(j + 1) + gamma(j, c) * omega(j) + (j > 0 ? beta(j, c) * omega(j - 1) : 0);
-        const double next = up * (pushed - gamma(k, c) * omega(j)) - before * omega_prev_[j * width_ + c];
-        omega_next_[j * width_ + c] = next + std::copysign(noise, next);
-        exceeded |= std::abs(omega_next_[j * width_ + c]) > limit;
-        if (std::abs(omega_next_[j * width_ + c]) > limit / 16) count = std::max(count, j + 1);
+      noise[c] = per_step_ * (up[c] * (1 + std::abs(gamma_k[c])) * norm_prev_[c] + std::abs(alpha(k, c)) * norm_z_[c]);
+      limit[c] = Tolerance<T>::max_adjoint_omega * norm_[c];
+      largest[c] = vectors[c] = 0;
+    });
+    for (int j = 0; j < K_; ++j) {
+      const double *const beta_j = beta_ + j * width_, *const beta_up = beta_j + width_,
+                          *const gamma_j = gamma_ + j * width_;
+      const double *const omega = &omega_[j * width_], *const omega_prev = &omega_prev_[j * width_];
+      const double* const above = j + 1 < K_ ? omega + width_ : none_.data();
+      const double* const below = j > 0 ? omega - width_ : none_.data();
+      double* __restrict const next = &omega_next_[j * width_];
+      const double reached = j + 1;
+      // Short loops without conditional loads: compilers vectorise them, which matters on small graphs.
+      for (int c = 0; c < width_; ++c) next[c] = beta_up[c] * above[c] + gamma_j[c] * omega[c];
+      for (int c = 0; c < width_; ++c) next[c] = up[c] * (next[c] + beta_j[c] * below[c] - gamma_k[c] * omega[c]);
+      for (int c = 0; c < width_; ++c) next[c] -= before[c] * omega_prev[c];
+      for (int c = 0; c < width_; ++c) {
+        const double noisy = next[c] + std::copysign(noise[c], next[c]), unchanged = omega[c];
+        next[c] = beta_j[c] == 0 ? unchanged : noisy;  // 0: past the rank
       }
+      for (int c = 0; c < width_; ++c) {
+        const double estimate = std::abs(next[c]), size = beta_j[c] == 0 ? 0.0 : estimate;
+        const double size_so_far = largest[c], vectors_so_far = vectors[c];
+        largest[c] = size_so_far < size ? size : size_so_far;
+        vectors[c] = size > limit[c] / 16 ? reached : vectors_so_far;
+      }
+    }
+    bool exceeded = false;
+    double count = 0;  // from j = count on, omega_j is far below the limit
+    for_each_channel([&](int c) {
+      exceeded |= largest[c] > limit[c];
+      count = std::max(count, vectors[c]);
     });
     omega_prev_.swap(omega_);
     omega_.swap(omega_next_);
-    if (exceeded) reorthogonalise(r_k, r_prev, count);
+    if (exceeded) reorthogonalise(r_k, r_prev, static_cast<int>(count));
   }
 
   void reorthogonalise(T* r_k, T* r_prev, int count) {
@@ -261,8 +293,11 @@ class OptimalAdjoint {
   const double *const gamma_, *const beta_;
   const T* const alpha_;
   const double per_step_;
+  std::vector<double> up_, prev_weight_;  // 1 / beta_{k+1}, and minus the weight of r_{k+2} in r_k
+  const std::vector<double> none_;        // zeros
   std::vector<double> zeta_, a_, a_prev_, a_next_, m_, rho_, dot_last_;  // dot_last_: <r, v_K>
   std::vector<double> omega_, omega_prev_, omega_next_, norm_, norm_prev_, norm_z_;
+  std::vector<double> noise_, limit_, largest_, vectors_;  // of reorthogonalise_if_needed
   std::vector<char> has_r_z_;
   std::vector<T> weights_;
 };

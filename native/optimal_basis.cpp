@@ -19,41 +19,51 @@ namespace {
 // O(K^2) operations; the inner products themselves would take another sweep over the basis in every step.
 class OmegaRecurrence {
  public:
-  OmegaRecurrence(int K, int width, double per_step) : width_(width), per_step_(per_step) {
+  OmegaRecurrence(int K, int width, double per_step)
+      : width_(width), per_step_(per_step), largest_(width), vectors_(width) {
     for (auto* rows : {&previous_, &current_, &next_}) rows->assign(static_cast<size_t>(K + 2) * width, 0.0);
   }
 
-  struct Estimate {
-    double largest;  // |omega_j| over j <= k
-    int vectors;     // from j = vectors on, |<v_{k+1}, v_j>| and |<v_k, v_j>| are far below the limit
-  };
-
-  // The estimate for v_{k+1} in a channel. gamma holds steps 0 .. k, beta steps 0 .. k + 1.
-  Estimate advance(int channel, int k, double limit, const double* gamma, const double* beta) {
-    const auto at = [&](int j) { return static_cast<size_t>(j) * width_ + channel; };
-    const auto g = [&](int j) { return gamma[j * width_ + channel]; };
-    const auto b = [&](int j) { return beta[j * width_ + channel]; };
-    const double norm = b(k + 1);
-    assert(!(norm <= 0));
-    Estimate estimate{0, 0};
-    const auto note = [&](int j) {
-      const double omega = std::abs(next_[at(j)]);
-      estimate.largest = std::max(estimate.largest, omega);
-      if (omega > limit / 16 || (j < k && std::abs(current_[at(j)]) > limit / 16)) estimate.vectors = j + 1;
-    };
-    current_[at(k)] = 1;
-    for (int j = 0; j < k; ++j) {
-      double omega = b(j + 1) * current_[at(j + 1)] + (g(j) - g(k)) * current_[at(j)];
-      if (j > 0) omega += b(j) * current_[at(j - 1)];
-      if (k > 0) omega -= b(k) * previous_[at(j)];
-      omega += std::copysign(per_step_, omega);
-      next_[at(j)] = omega / norm;
-      note(j);
+  // Estimates the omega_j of v_{k+1} in all channels. gamma holds steps 0 .. k, beta steps 0 .. k + 1; the estimates of
+  // channels with beta_{k+1} = 0 are undefined. Channels are the inner loop, so that it is vectorised.
+  void advance(int k, double limit, const double* gamma, const double* beta) {
+    const auto row = [&](auto& numbers, int j) { return &numbers[static_cast<size_t>(j) * width_]; };
+    const auto g = [&](int j) { return gamma + j * width_; };
+    const auto b = [&](int j) { return beta + j * width_; };
+    std::fill_n(row(current_, k), width_, 1.0);
+    std::fill(largest_.begin(), largest_.end(), 0.0);
+    std::fill(vectors_.begin(), vectors_.end(), 0.0);
+    for (int j = 0; j <= k; ++j) {
+      double* __restrict const next = row(next_, j);
+      double* __restrict const largest = largest_.data(), * __restrict const vectors = vectors_.data();
+      const double *const here = row(current_, j), *const norm = b(k + 1);
+      if (j == k) {
+        for (int c = 0; c < width_; ++c) next[c] = per_step_ / norm[c];
+      } else {
+        const double *const up = row(current_, j + 1), *const b_up = b(j + 1), *const g_j = g(j), *const g_k = g(k);
+        for (int c = 0; c < width_; ++c) next[c] = b_up[c] * up[c] + (g_j[c] - g_k[c]) * here[c];
+        if (j > 0) {
+          const double *const down = row(current_, j - 1), *const b_down = b(j);
+          for (int c = 0; c < width_; ++c) next[c] += b_down[c] * down[c];
+        }
+        const double *const before = row(previous_, j), *const b_k = b(k);
+        for (int c = 0; c < width_; ++c) {
+          const double omega = next[c] - b_k[c] * before[c];
+          next[c] = (omega + std::copysign(per_step_, omega)) / norm[c];
+        }
+      }
+      for (int c = 0; c < width_; ++c) {
+        const double omega = std::abs(next[c]), omega_k = j < k ? std::abs(here[c]) : 0;
+        largest[c] = largest[c] < omega ? omega : largest[c];
+        vectors[c] = (omega < omega_k ? omega_k : omega) > limit / 16 ? j + 1 : vectors[c];
+      }
     }
-    next_[at(k)] = per_step_ / norm;
-    note(k);
-    return estimate;
   }
+
+  // The largest |omega_j| over j <= k.
+  double largest(int channel) const { return largest_[channel]; }
+  // From j = vectors on, |<v_{k+1}, v_j>| and |<v_k, v_j>| are far below the limit.
+  int vectors(int channel) const { return static_cast<int>(vectors_[channel]); }
 
   // Call after v_k and v_{k+1} have been orthogonalised against the first `count` vectors (v_k not against itself).
   void reset(int k, int count, double omega) {
@@ -71,6 +81,7 @@ class OmegaRecurrence {
   int width_;
   double per_step_;
   std::vector<double> previous_, current_, next_;
+  std::vector<double> largest_, vectors_;  // vectors_: integers, in double so that loops are vectorised
 };
 
 template <class T, class I>
@@ -78,7 +89,8 @@ class Lanczos {
  public:
   Lanczos(Engine<T, I>& engine, int width, int K, T* V, double* gamma, double* beta, int64_t* rank)
       : engine_(engine), width_(width), plane_(engine.graph.rows * width), V_(V), gamma_(gamma), beta_(beta),
-        rank_(rank), K_(K), noise_(width), scale_(width), weights_(static_cast<size_t>(2 * K + 2) * width),
+        rank_(rank), K_(K), noise_(width), largest_beta_(width, 0.0), amplified_(width, Tolerance<T>::noise_level),
+        scale_(width), weights_(static_cast<size_t>(2 * K + 2) * width),
         omega_(K, width, Tolerance<T>::omega_per_step(engine.graph.rows)) {}
 
   // v_0 = x / |x|, up to the factor in scale_. Scaling by a power of two keeps the squares of any finite x in range.
@@ -145,18 +157,18 @@ class Lanczos {
     return squares;
   }
 
-  // The error expected in the residual after v_k, for each channel.
+  // The error expected in the residual after v_k, for each channel. Called for k = 0, 1, ..
   void set_noise(int k) {
     // Only the part of the error orthogonal to v_0 .. v_{k+1} matters; it is zero once they span the whole space.
     const double nodes = static_cast<double>(engine_.graph.rows);
     const double outside = std::sqrt(std::max(nodes - k - 2, 0.0) / nodes);
     for (int c = 0; c < width_; ++c) {
-      double largest = 0, noise = Tolerance<T>::noise_level;
-      for (int j = 1; j <= k; ++j) largest = std::max(largest, row(beta_, j)[c]);
-      for (int j = 1; j <= k; ++j)
-        if (const double beta = row(beta_, j)[c]; beta > 0)
-          noise *= std::max(1.0, Tolerance<T>::amplification_threshold / beta);
-      noise_[c] = std::min(noise, std::max(Tolerance<T>::noise_cap * largest, Tolerance<T>::noise_level)) * outside;
+      if (const double beta = row(beta_, k)[c]; k > 0 && beta > 0) {
+        largest_beta_[c] = std::max(largest_beta_[c], beta);
+        amplified_[c] *= std::max(1.0, Tolerance<T>::amplification_threshold / beta);
+      }
+      const double cap = std::max(Tolerance<T>::noise_cap * largest_beta_[c], Tolerance<T>::noise_level);
+      noise_[c] = std::min(amplified_[c], cap) * outside;
     }
   }
 
@@ -197,16 +209,17 @@ class Lanczos {
 
   // The number of vectors among v_0 .. v_k to reorthogonalise v_{k+1} against; 0 if that is not necessary.
   int vectors_to_reorthogonalise(int k, const std::vector<double>& norms) {
+    std::copy(norms.begin(), norms.end(), row(beta_, k + 1));
+    omega_.advance(k, Tolerance<T>::max_omega, gamma_, beta_);
+    constexpr double cancellation = Tolerance<T>::cancellation * Tolerance<T>::cancellation;
     bool any = false;
     int count = 0;
     for (int c = 0; c < width_; ++c) {
       if (ends(c, k, norms[c])) continue;
-      row(beta_, k + 1)[c] = norms[c];
-      const auto estimate = omega_.advance(c, k, Tolerance<T>::max_omega, gamma_, beta_);
-      const double product = std::hypot(norms[c], row(gamma_, k)[c], k > 0 ? row(beta_, k)[c] : 0.0);  // |P v_k|
-      const bool cancelled = norms[c] < Tolerance<T>::cancellation * product;
-      any |= cancelled || estimate.largest > Tolerance<T>::max_omega;
-      count = std::max(count, cancelled ? k + 1 : estimate.vectors);
+      const double norm = norms[c], gamma = row(gamma_, k)[c], beta = k > 0 ? row(beta_, k)[c] : 0;
+      const bool cancelled = norm * norm < cancellation * (norm * norm + gamma * gamma + beta * beta);  // |P v_k|^2
+      any |= cancelled || omega_.largest(c) > Tolerance<T>::max_omega;
+      count = std::max(count, cancelled ? k + 1 : omega_.vectors(c));
     }
     return any ? count : 0;
   }
@@ -241,7 +254,8 @@ class Lanczos {
   double *const gamma_, *const beta_;
   int64_t* const rank_;
   const int K_;
-  std::vector<double> noise_, scale_;
+  std::vector<double> noise_, largest_beta_, amplified_;  // amplified_: the error without its cap
+  std::vector<double> scale_;
   std::vector<T> weights_;
   OmegaRecurrence omega_;
 };

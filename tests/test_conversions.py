@@ -313,7 +313,7 @@ def test_graphs_of_a_batch_may_be_empty() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"batch": [1, 1, 2, 2]}, "batch starts with 1"),
+        ({"batch": [-1, 1, 2, 2]}, "batch starts with -1"),
         ({"batch": [0, 1, 0, 1]}, r"batch\[2\] is 0 after 1; sort the nodes by graph"),
         ({"batch": [[0, 0, 1, 1]]}, r"batch has shape \(1, 4\)"),
         ({"batch": [0.0, 0.0, 1.0, 1.0]}, "batch has dtype torch.float32"),

@@ -39,9 +39,9 @@ def test_spectrum_lies_in_the_unit_interval(graph: pb.Graph) -> None:
     assert eigenvalues.abs().max() <= 1 + 1e-12
 
 
-@pytest.mark.parametrize("shape", [(), (1,), (3,), (5,), (8,), (17,), (64,), (100,), (512,), (2, 3)])
+@pytest.mark.parametrize("shape", [(), (1,), (3,), (5,), (8,), (17,), (64,), (100,), (512,)])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_any_trailing_width(shape: tuple[int, ...], dtype: torch.dtype) -> None:
+def test_any_width(shape: tuple[int, ...], dtype: torch.dtype) -> None:
     graph = random_graph(300, 2000)
     x = torch.randn(300, *shape, dtype=dtype)
     expected = (dense(graph) @ x.double().reshape(300, -1)).reshape(x.shape)
@@ -314,9 +314,20 @@ def test_building_a_graph_takes_little_memory(weighted: bool, bytes_an_edge: int
     assert peak <= bytes_an_edge * edges
 
 
+@pytest.mark.parametrize("shape", [(20,), (20, 3), (4, 20, 3)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
+def test_numpy_signals_of_any_shape(shape: tuple[int, ...], dtype: type) -> None:
+    graph = random_graph(20, 50)
+    x = (10 * np.random.default_rng(0).standard_normal(shape)).astype(dtype)
+    got = graph @ x
+    assert isinstance(got, np.ndarray)
+    assert got.dtype == (np.float64 if dtype is np.int64 else dtype)
+    np.testing.assert_allclose(got, dense(graph).numpy() @ x.astype(np.float64), rtol=1e-5, atol=1e-5)
+
+
 def test_product_passes_gradcheck() -> None:
     graph = random_graph(12, 30)
-    x = torch.randn(12, 2, 3, dtype=torch.float64, requires_grad=True)
+    x = torch.randn(2, 12, 3, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(lambda x: graph @ x, (x,))
 
 
@@ -355,10 +366,10 @@ def test_invalid_matrices_and_signals_are_rejected() -> None:
         pb.Graph.from_scipy(np.eye(3))
     with pytest.raises(ValueError, match="data has no edge_index"):
         pb.Graph.from_pyg(Data())
-    with pytest.raises(ValueError, match="expected 5 rows"):
+    with pytest.raises(ValueError, match=r"x has shape \(4,\); expected \(5,\)"):
         graph @ torch.ones(4)
-    with pytest.raises(TypeError, match=r"x has dtype torch\.int64"):
-        graph @ torch.ones(5, dtype=torch.int64)
+    with pytest.raises(TypeError, match="x is a list"):
+        graph @ [1.0] * 5
 
 
 @pytest.mark.parametrize("unit", [1e-310, 1e-200, 1.0, 1e200, 1e308])
@@ -375,7 +386,7 @@ def test_duplicates_in_a_matrix_are_summed_as_scipy_does() -> None:
 
 def test_a_used_graph_can_be_copied_and_pickled() -> None:
     graph, x = random_graph(20, 40), torch.rand(20, 2)
-    layer = pb.nn.OptBasisConv(2, K=2, cached=True)
+    layer = pb.nn.OptBasisConv(2, K=2)
     expected = layer(x, graph.edge_index())
     assert torch.equal(copy.deepcopy(layer)(x, graph.edge_index()), expected)
     other = pickle.loads(pickle.dumps(graph))

@@ -64,7 +64,7 @@ def ptr_of_batch(batch: Tensor | ArrayLike) -> Tensor:
     """Converts PyG's vector of graph numbers to the boundaries of the graphs.
 
     Args:
-        batch: The graph number of each node, (N,), ascending from 0. Graphs may be empty.
+        batch: The graph number of each node, (N,), ascending. Graphs may be empty.
 
     Returns:
         The first node of each graph and, last, the number of nodes, (G+1,), int64.
@@ -84,8 +84,8 @@ def ptr_of_batch(batch: Tensor | ArrayLike) -> Tensor:
     if numbers.is_floating_point() or numbers.is_complex() or numbers.dtype == torch.bool:
         raise TypeError(f"batch has dtype {numbers.dtype}; expected integers")
     numbers = numbers.long()
-    if int(numbers[0]) != 0:
-        raise ValueError(f"batch starts with {int(numbers[0])}; expected graph numbers that start at 0")
+    if int(numbers[0]) < 0:
+        raise ValueError(f"batch starts with {int(numbers[0])}; expected non-negative graph numbers")
     falls = torch.diff(numbers) < 0
     if falls.any():
         node = int(falls.nonzero()[0]) + 1

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 import warnings
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 import numpy as np
 import scipy.sparse as sp
@@ -25,6 +25,7 @@ from polybasis.adjacency import Adjacency, FloatArray, SelfLoops, symmetric_adja
 from polybasis.conversions import EdgeList
 from polybasis.custom_op import ordinary_tensors
 from polybasis.matrix import Matrix, SparseOperator, owned_operator
+from polybasis.signals import AnySignal, as_channels
 
 _INT32_NONZEROS = 2**31 - 1
 _LOCK = threading.Lock()  # for the caches of all graphs
@@ -91,12 +92,14 @@ class Graph:
         Args:
             edge_index: The node pairs, integers of shape (2, E), or a PyG ``EdgeIndex``.
             num_nodes: The number of nodes; by default the largest node index plus one, or the length of ``batch``.
-            edge_weight: The weights, (E,), finite and non-negative; by default 1. Edges of weight 0 are removed.
+            edge_weight: The weights, (E,), finite and non-negative; by default 1. Edges of weight 0 are removed. If the
+                weights require gradients, gradients flow to them through the normalisation; pairs may then be listed
+                with different weights, of which the mean is used, and edges of weight 0 stay.
             self_loops: ``"drop"`` removes self-loops, ``"keep"`` keeps them, and ``"add"`` also adds one of weight 1 to
                 every node without one.
             directed: ``False`` uses every pair in both directions. ``None`` does so too, but warns if the list is
                 evidently directed: it has some pairs in both directions and some in only one.
-            batch: The number of the graph to which each node belongs, (N,), ascending from 0, as in PyG.
+            batch: The number of the graph to which each node belongs, (N,), ascending, as in PyG.
 
         Raises:
             ValueError: If a shape, node index or weight is invalid, if a pair has two different weights, or if an edge
@@ -112,6 +115,8 @@ class Graph:
         Graph(num_nodes=4, num_edges=2, num_graphs=2)
         """
         edges = conversions.edges_of_pairs(edge_index, num_nodes, edge_weight)
+        if isinstance(edge_weight, Tensor) and edge_weight.requires_grad:
+            return _differentiable(edges, self_loops, batch)
         if batch is None:
             return cls._from_edges(edges, self_loops, directed)
         ptr = edge_checks.ptr_of_batch(batch)
@@ -352,29 +357,27 @@ class Graph:
         ptr = None if self.ptr is None else self.ptr.to(device)
         return Matrix(self.indptr.to(device), self.indices.to(device), self.values(dtype).to(device), ptr)
 
-    def __matmul__(self, x: Tensor) -> Tensor:
-        r"""Returns :math:`P x`; gradients flow to ``x``.
+    def __matmul__(self, x: AnySignal) -> AnySignal:
+        r"""Returns :math:`P x`; gradients flow to ``x`` and to edge weights that require them.
 
         Args:
-            x: The signal, (N, ...). Types narrower than float32 are computed in float32.
+            x: The signal, (N,), (N, d) or (B, N, d): a torch tensor or a NumPy array. Types narrower than float32 are
+                computed in float32, integers in float64.
 
         Returns:
-            A tensor with the shape and data type of ``x``.
+            A tensor or array with the shape and floating-point type of ``x``.
 
         Raises:
             ValueError: If ``x`` does not have N rows.
-            TypeError: If ``x`` is not a floating-point tensor.
+            TypeError: If ``x`` is neither a tensor nor an array of numbers.
+
+        >>> import numpy as np, polybasis as pb
+        >>> pb.Graph.from_edge_index([[0], [1]]) @ np.array([3.0, 5.0])
+        array([5., 3.])
         """
-        if not isinstance(x, Tensor):
-            raise TypeError(f"x is a {type(x).__name__}; expected a torch tensor")
-        if not x.is_floating_point():
-            raise TypeError(f"x has dtype {x.dtype}; expected a floating-point type such as float32")
-        if x.dim() == 0 or x.shape[0] != self.num_nodes:
-            raise ValueError(f"x has shape {tuple(x.shape)}; expected {self.num_nodes} rows, one per node")
-        if x.dtype not in (torch.float32, torch.float64):
-            return (self @ x.float()).to(x.dtype)
-        flat = x.reshape(self.num_nodes, -1) if x.numel() else x.reshape(self.num_nodes, 0)
-        return (self.propagation(x.dtype, x.device) @ flat).reshape(x.shape)
+        signal, restore = as_channels(x, self.num_nodes)
+        wide = signal if signal.dtype in (torch.float32, torch.float64) else signal.float()
+        return restore((self.propagation(wide.dtype, wide.device) @ wide).to(signal.dtype))
 
     @property
     def num_graphs(self) -> int:
@@ -444,6 +447,19 @@ def _degree_in_units(adjacency: Adjacency, unit: float) -> FloatArray:
     nonempty = np.flatnonzero(neighbours)
     degree[nonempty] = np.add.reduceat(adjacency.weight.numpy() / unit, indptr[nonempty])
     return degree
+
+
+def _differentiable(edges: EdgeList, self_loops: SelfLoops, batch: Tensor | ArrayLike | None) -> Graph:
+    """Returns the graph of weights that require gradients."""
+    from polybasis.tensor_graph import TensorGraph
+
+    if self_loops != "drop":
+        raise ValueError(f'self_loops is {self_loops!r}; weights that require gradients are supported with "drop" only')
+    pairs = torch.as_tensor(edges.pairs)
+    ptr = None if batch is None else edge_checks.ptr_of_batch(batch)
+    nodes = edges.num_nodes if ptr is None else int(ptr[-1])
+    checked = edge_checks.checked_num_nodes(edge_checks.checked_pairs(pairs), nodes)
+    return TensorGraph(pairs, checked, cast(Tensor, edges.weight), ptr)
 
 
 def as_graph(value: Any, num_nodes: int | None = None, edge_weight: Tensor | ArrayLike | None = None) -> Graph:

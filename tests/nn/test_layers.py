@@ -5,32 +5,16 @@ from __future__ import annotations
 import pytest
 import torch
 from conftest import dense, random_graph
+from layer_table import LAYERS, K, perturbed
 from torch_geometric.nn import APPNP, ChebConv
 
 import polybasis as pb
-from polybasis.nn.filter_layer import FilterLayer
-
-K = 4
-NAMES = ["monomial", "chebyshev", "chebyshev-interpolation", "bernstein", "jacobi", "legendre"]
-LAYERS = {
-    "optbasis": lambda channels, cached=False: pb.nn.OptBasisConv(channels, K, cached),
-    "favard": lambda channels, cached=False: pb.nn.FavardConv(channels, K, cached),
-    "favard-bounded": lambda channels, cached=False: pb.nn.FavardConv(channels, K, cached, recurrence="bounded"),
-    **{name: (lambda channels, cached=False, name=name: pb.nn.PolyConv(channels, K, name, cached)) for name in NAMES},
-}
+from polybasis.bases.names import NAMES
 
 
 @pytest.fixture(params=LAYERS)
 def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
-
-
-def perturbed(layer: FilterLayer) -> FilterLayer:
-    """Moves parameters away from their initial values, where many gradients vanish."""
-    with torch.no_grad():
-        for parameter in layer.parameters():
-            parameter.add_(0.3 * torch.rand_like(parameter))
-    return layer
 
 
 def test_gradcheck(kind: str) -> None:
@@ -58,17 +42,6 @@ def test_every_parameter_gets_a_finite_gradient(kind: str) -> None:
         assert parameter.grad is not None
         assert torch.isfinite(parameter.grad).all()
         assert (parameter.grad != 0).any()
-
-
-def test_cached_graph_is_kept_until_reset(kind: str) -> None:
-    first, second = torch.randint(0, 30, (2, 90)), torch.randint(0, 30, (2, 20))
-    x = torch.randn(30, 5)
-    layer = perturbed(LAYERS[kind](5, cached=True))
-    kept = layer(x, first)
-    assert torch.equal(layer(x, second), kept)
-    layer.reset_parameters()
-    fresh = LAYERS[kind](5)
-    assert torch.equal(layer(x, second), fresh(x, second))
 
 
 def test_initial_values_are_those_of_the_paper() -> None:

@@ -21,4 +21,4 @@ class ThroughChebyshev(PolynomialBasis):
     def coordinates(self, gamma: Tensor, sqrt_beta: Tensor) -> Tensor:
         chebyshev = Chebyshev().coordinates(gamma, sqrt_beta)
         change_of_basis = self.to_chebyshev(len(gamma) - 1).to(gamma)
-        return torch.einsum("ijd,jk->ikd", chebyshev, change_of_basis)
+        return torch.einsum("ij...,jk->ik...", chebyshev, change_of_basis)

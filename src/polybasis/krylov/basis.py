@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
+import torch
 from torch import Tensor
 
 from polybasis.tridiagonal import gauss_quadrature
@@ -23,6 +24,8 @@ class OptimalBasis(NamedTuple):
 
     .. math:: p(P)\, x = \|x\|\, V\, p(T)\, e_0.
 
+    The attributes are torch tensors, or NumPy arrays if the signal is one.
+
     Attributes:
         vectors: (K+1, N, d), orthonormal in each channel and zero beyond the channel's rank.
         gamma: (K+1, d), float64: :math:`\gamma_k = \langle P v_k, v_k\rangle`.
@@ -37,17 +40,17 @@ class OptimalBasis(NamedTuple):
     (torch.Size([3, 4, 1]), 2, tensor([3]))
     """
 
-    vectors: Tensor
-    gamma: Tensor
-    sqrt_beta: Tensor
-    rank: Tensor
+    vectors: Any
+    gamma: Any
+    sqrt_beta: Any
+    rank: Any
 
     @property
     def K(self) -> int:
         """The degree."""
         return len(self.vectors) - 1
 
-    def coordinates(self, basis: HasCoordinates) -> Tensor:
+    def coordinates(self, basis: HasCoordinates) -> Any:
         r"""Expresses another polynomial basis in this one, using the tridiagonal matrix only.
 
         .. math:: g_k(P)\, x = V c_k, \qquad c_k = \|x\|\, g_k(T)\, e_0
@@ -66,9 +69,10 @@ class OptimalBasis(NamedTuple):
         >>> torch.allclose(through_T, g @ (g @ x))
         True
         """
-        return basis.coordinates(self.gamma, self.sqrt_beta)
+        coordinates = basis.coordinates(torch.as_tensor(self.gamma), torch.as_tensor(self.sqrt_beta))
+        return coordinates if isinstance(self.gamma, Tensor) else coordinates.numpy()
 
-    def weight_function(self) -> tuple[Tensor, Tensor]:
+    def weight_function(self) -> tuple[Any, Any]:
         r"""Returns the spectral density of the signal as the Gauss quadrature of its tridiagonal matrix.
 
         .. math:: \sum_i w_i\, p(\mu_i) = \langle x, p(P)\, x\rangle \quad \text{for all } p \text{ of degree at most }
@@ -84,7 +88,9 @@ class OptimalBasis(NamedTuple):
         >>> torch.allclose((weights * nodes).sum(0), (x * (g @ x)).sum(0))
         True
         """
-        return gauss_quadrature(self.gamma, self.sqrt_beta[1:], mass=self.sqrt_beta[0] ** 2)
+        gamma, sqrt_beta = torch.as_tensor(self.gamma), torch.as_tensor(self.sqrt_beta)
+        nodes, weights = gauss_quadrature(gamma, sqrt_beta[1:], mass=sqrt_beta[0] ** 2)
+        return (nodes, weights) if isinstance(self.gamma, Tensor) else (nodes.numpy(), weights.numpy())
 
 
 def scaled_coefficients(alpha: Tensor, sqrt_beta: Tensor, signal: bool) -> Tensor:

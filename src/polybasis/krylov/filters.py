@@ -17,11 +17,12 @@ from polybasis.krylov import operators
 from polybasis.krylov.basis import OptimalBasis
 from polybasis.krylov.kernel_choice import kernels_for
 from polybasis.krylov.operators import finite_peak
+from polybasis.signals import AnySignal, Signal, as_channels
 
 Scale = Literal["unit", "signal"]
 
 
-def optimal_basis(graph: Graph, x: Tensor, K: int) -> OptimalBasis:
+def optimal_basis(graph: Graph, x: Signal, K: int) -> OptimalBasis:
     r"""Computes the optimal basis of every channel of a signal by the Lanczos process.
 
     .. math:: \sqrt{\beta_{k+1}}\, v_{k+1} = P v_k - \gamma_k v_k - \sqrt{\beta_k}\, v_{k-1}, \qquad v_0 = x / \|x\|
@@ -31,11 +32,13 @@ def optimal_basis(graph: Graph, x: Tensor, K: int) -> OptimalBasis:
 
     Args:
         graph: The graph, N nodes.
-        x: The signal, (N, d), finite. Types narrower than float32 are computed in float32.
+        x: The signal, (N, d), finite: a torch tensor or a NumPy array. (N,) and (B, N, d) work as well; the shapes of
+            the result change accordingly. Types narrower than float32 are computed in float32.
         K: The degree; the basis has K+1 vectors.
 
     Returns:
-        The basis, with ``vectors`` in the data type of ``x``.
+        The basis, with ``vectors`` in the data type of ``x``; NumPy arrays if ``x`` is one. On a batch of G graphs,
+        every graph has a basis of its own: ``gamma`` and ``sqrt_beta`` have the shape (K+1, G, d), ``rank`` (G, d).
 
     Raises:
         ValueError: If the signal is not finite or has the wrong shape.
@@ -48,18 +51,23 @@ def optimal_basis(graph: Graph, x: Tensor, K: int) -> OptimalBasis:
     tensor([2])
     """
     checked_degree(K)
-    signal = checked_signal(graph, x).detach()
+    channels, restore = as_channels(x, graph.num_nodes)
+    signal = checked_signal(graph, channels).detach()
     graphs = () if graph.ptr is None else (graph.num_graphs,)
     if signal.numel() == 0:
-        zeros = signal.new_zeros(K + 1, *graphs, x.shape[1], dtype=torch.float64)
-        rank = torch.zeros(*graphs, x.shape[1], dtype=torch.int64, device=x.device)
-        return OptimalBasis(x.new_zeros(K + 1, *x.shape), zeros, zeros.clone(), rank)
-    kernels = kernels_for(graph.operator(signal.dtype, signal.device), signal)
-    vectors, gamma, sqrt_beta, rank = kernels.optimal_basis(signal, finite_peak(kernels, signal), K, last_gamma=True)
-    vectors = kernels.standard_layout(vectors).to(x.dtype)
-    if graphs:
-        gamma, sqrt_beta = gamma.movedim(1, 0), sqrt_beta.movedim(1, 0)
-    return OptimalBasis(vectors, gamma, sqrt_beta, rank)
+        vectors = signal.new_zeros(K + 1, *signal.shape)
+        gamma, sqrt_beta = signal.new_zeros(2, K + 1, *graphs, signal.shape[1], dtype=torch.float64)
+        rank = torch.zeros(*graphs, signal.shape[1], dtype=torch.int64, device=signal.device)
+    else:
+        kernels = kernels_for(graph.operator(signal.dtype, signal.device), signal)
+        peak = finite_peak(kernels, signal)
+        vectors, gamma, sqrt_beta, rank = kernels.optimal_basis(signal, peak, K, last_gamma=True)
+        vectors = kernels.standard_layout(vectors)
+        if graphs:
+            gamma, sqrt_beta = gamma.movedim(1, 0), sqrt_beta.movedim(1, 0)
+    return OptimalBasis(
+        restore(vectors.to(channels.dtype)), *(_per_channel(numbers, x) for numbers in (gamma, sqrt_beta, rank))
+    )
 
 
 def optimal_filter(graph: Graph, x: Tensor, alpha: Tensor, scale: Scale = "unit") -> Tensor:
@@ -71,14 +79,14 @@ def optimal_filter(graph: Graph, x: Tensor, alpha: Tensor, scale: Scale = "unit"
 
     Args:
         graph: The graph, N nodes.
-        x: The signal, (N, d), finite. Types narrower than float32 are computed in float32.
+        x: The signal, (N, d) or (B, N, d), finite. Types narrower than float32 are computed in float32.
         alpha: The coefficients, (K+1, d).
         scale: ``"unit"`` is the first formula, the paper's: the result does not change with the length of the signal.
             ``"signal"`` is the second: the result is a polynomial :math:`p(P)\, x` and does not change with the number
             of nodes if a graph is repeated.
 
     Returns:
-        The filtered signal, (N, d).
+        The filtered signal, in the shape of ``x``.
 
     Raises:
         ValueError: If an argument is not finite or has the wrong shape.
@@ -111,13 +119,13 @@ def recurrence_filter(graph: Graph, x: Tensor, alpha: Tensor, s: Tensor, a: Tens
 
     Args:
         graph: The graph, N nodes.
-        x: The signal, (N, d), finite. Types narrower than float32 are computed in float32.
+        x: The signal, (N, d) or (B, N, d), finite. Types narrower than float32 are computed in float32.
         alpha: The coefficients of the filter, (K+1, d).
         s: The initial factor, (d,), nonzero.
         a, b, c: The coefficients of the :class:`~polybasis.bases.Recurrence`, (K, d); ``c[0]`` is unused.
 
     Returns:
-        The filtered signal, (N, d).
+        The filtered signal, in the shape of ``x``.
 
     Raises:
         ValueError: If an argument is not finite or has the wrong shape, or if ``s`` has a zero.
@@ -147,6 +155,13 @@ def recurrence_filter(graph: Graph, x: Tensor, alpha: Tensor, s: Tensor, a: Tens
     keep = is_transformed() or (torch.is_grad_enabled() and any(values.requires_grad for values in (signal, *numbers)))
     matrix = graph.propagation(signal.dtype, signal.device)
     return cast(Tensor, operators.recurrence_filter(*matrix, signal, *numbers, keep)[0]).to(x.dtype)
+
+
+def _per_channel(numbers: Tensor, x: AnySignal) -> AnySignal:
+    """Returns numbers of each channel, (..., channels), in the shape and type that go with the signal ``x``."""
+    shape = {1: numbers.shape[:-1], 2: numbers.shape, 3: (*numbers.shape[:-1], x.shape[0], x.shape[-1])}[x.ndim]
+    numbers = numbers.reshape(shape)
+    return cast(AnySignal, numbers if isinstance(x, Tensor) else numbers.cpu().numpy())
 
 
 # ---- checks --------------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import MutableMapping
 from typing import Any, NamedTuple
 
 import torch
@@ -27,13 +28,15 @@ class _Entry(NamedTuple):
     def is_for(self, edge_index: Tensor, num_nodes: int, others: tuple[Tensor | None, ...]) -> bool:
         if (self.num_nodes, self.version) != (num_nodes, edge_index._version):
             return False
-        return all(
-            tensor is None if known is None else known[0]() is tensor and known[1] == tensor._version
-            for known, tensor in zip(self.others, others, strict=True)
-        )
+        for known, tensor in zip(self.others, others, strict=True):
+            if (known is None) != (tensor is None):
+                return False
+            if known is not None and tensor is not None and (known[0]() is not tensor or known[1] != tensor._version):
+                return False
+        return True
 
 
-_GRAPHS = WeakIdKeyDictionary()  # the latest entry of each edge_index
+_GRAPHS: MutableMapping[Tensor, _Entry] = WeakIdKeyDictionary()  # the latest entry of each edge_index
 
 
 def graph_of(

@@ -45,7 +45,8 @@ class FixedBasisLayer(FilterLayer):
 
     def filter(self, x: Tensor, graph: Graph) -> Tensor:
         alpha = self.coefficients()
-        alpha = alpha if self._to_chebyshev is None else self._to_chebyshev.to(alpha) @ alpha
+        if self._to_chebyshev is not None:  # not a matrix product, which autocast would compute in low precision
+            alpha = (self._to_chebyshev.to(alpha).unsqueeze(-1) * alpha).sum(1)
         return recurrence_filter(graph, x, alpha, *self._recurrence)
 
     def __repr__(self) -> str:

@@ -40,7 +40,6 @@ class SharedFilter(FixedBasisLayer):
         self.alpha = torch.nn.Parameter(self._initial.clone(), requires_grad=learned)
 
     def reset_parameters(self) -> None:
-        super().reset_parameters()
         with torch.no_grad():
             self.alpha.copy_(self._initial)
 

@@ -53,7 +53,6 @@ class DecomposedFilter(FixedBasisLayer):
         self.eta = torch.nn.Parameter(torch.full((K,), _initial_eta(scale)))
 
     def reset_parameters(self) -> None:
-        super().reset_parameters()
         torch.nn.init.ones_(self.alpha)
         torch.nn.init.constant_(self.eta, _initial_eta(self.scale))
 

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import threading
 import warnings
-from typing import Any, cast, get_args
+from collections.abc import Callable
+from typing import Any, TypeVar, cast, get_args
 
 import numpy as np
 import scipy.sparse as sp
@@ -24,9 +25,10 @@ from polybasis import conversions, edge_checks
 from polybasis.adjacency import Adjacency, FloatArray, SelfLoops, symmetric_adjacency
 from polybasis.conversions import EdgeList
 from polybasis.custom_op import ordinary_tensors
-from polybasis.matrix import Matrix, SparseOperator, owned_operator
+from polybasis.matrix import Matrix, SparseOperator, owned_operator, product
 from polybasis.signals import AnySignal, as_channels
 
+T = TypeVar("T")
 _INT32_NONZEROS = 2**31 - 1
 _LOCK = threading.Lock()  # for the caches of all graphs
 
@@ -73,6 +75,7 @@ class Graph:
         self._matrices: dict[tuple[torch.dtype, torch.device], Matrix] = {}
         self._operators: dict[tuple[torch.dtype, torch.device], SparseOperator] = {}
         self._with_loops: Graph | None = None
+        self._derived: dict[tuple[Any, ...], Any] = {}
 
     # ---- construction ----------------------------------------------------------------------------------------------
 
@@ -333,10 +336,19 @@ class Graph:
         """
         if not torch.compiler.is_compiling():
             return self.operator(dtype, device).matrix
-        key = (dtype, device)
-        if key not in self._matrices:
-            self._matrices[key] = self._create_matrix(dtype, device)
-        return self._matrices[key]
+        self._prepare("operator", dtype, device)
+        return self._matrices[dtype, device]
+
+    @torch.compiler.assume_constant_result
+    def _prepare(self, method: str, *arguments: Any) -> bool:
+        """Fills the cache of a method before a compiler traces the code that reads it.
+
+        The compiler runs this method instead of tracing it. What the traced code reads from the cache is guarded as
+        usual, so that a compiled function called with another graph is compiled again.
+        """
+        with ordinary_tensors():
+            getattr(self, method)(*arguments)
+        return True
 
     def operator(self, dtype: torch.dtype, device: torch.device) -> SparseOperator:
         """Returns the matrix of :meth:`propagation` with its native operator.
@@ -358,7 +370,13 @@ class Graph:
         return Matrix(self.indptr.to(device), self.indices.to(device), self.values(dtype).to(device), ptr)
 
     def __matmul__(self, x: AnySignal) -> AnySignal:
-        r"""Returns :math:`P x`; gradients flow to ``x`` and to edge weights that require them.
+        """Returns :meth:`propagate`."""
+        return self.propagate(x)
+
+    def propagate(self, x: AnySignal) -> AnySignal:
+        r"""Returns :math:`P x`, like ``graph @ x``, which ``torch.compile`` does not support.
+
+        Gradients flow to ``x`` and to edge weights that require them.
 
         Args:
             x: The signal, (N,), (N, d) or (B, N, d): a torch tensor or a NumPy array. Types narrower than float32 are
@@ -377,7 +395,7 @@ class Graph:
         """
         signal, restore = as_channels(x, self.num_nodes)
         wide = signal if signal.dtype in (torch.float32, torch.float64) else signal.float()
-        return restore((self.propagation(wide.dtype, wide.device) @ wide).to(signal.dtype))
+        return restore(product(*self.propagation(wide.dtype, wide.device), wide).to(signal.dtype))
 
     @property
     def num_graphs(self) -> int:
@@ -400,11 +418,8 @@ class Graph:
         Returns:
             (N, d).
         """
-        from scipy.sparse.csgraph import connected_components
-
-        count, label = connected_components(self.adjacency(), directed=False)
-        component = torch.from_numpy(label).long()
-        top = torch.from_numpy(np.sqrt(self._degree)).to(x).unsqueeze(1)
+        count, component, root = self.derived(_components)
+        top = root.to(x).unsqueeze(1)
         mass = x.new_zeros(count, 1).index_add_(0, component, top * top)
         inner = x.new_zeros(count, x.shape[1]).index_add_(0, component, top * x)
         return top * (inner / mass.clamp(min=torch.finfo(x.dtype).tiny))[component]
@@ -421,16 +436,43 @@ class Graph:
 
     def with_self_loops(self) -> Graph:
         """Returns the graph with a self-loop of weight 1 added to every node without one; created once."""
+        if torch.compiler.is_compiling():
+            self._prepare("_add_self_loops")
+        elif self._with_loops is None:
+            with ordinary_tensors():
+                self._add_self_loops()
+        return cast(Graph, self._with_loops)
+
+    def _add_self_loops(self) -> None:
         if self._with_loops is None:
             weight = None if self.weight is None else self.weight.numpy()
             pairs = self.edge_index().numpy()
             adjacency = symmetric_adjacency(pairs, weight, self.num_nodes, "add", _INT32_NONZEROS)
             self._with_loops = Graph(adjacency, self.ptr)
-        return self._with_loops
+
+    def derived(self, create: Callable[..., T], *arguments: Any) -> T:
+        """Returns something that depends on the graph only, created once; it must not be changed.
+
+        Models get their constants from here: compilers cannot trace how they are created.
+
+        Args:
+            create: A function of the graph and the arguments, defined at the top level of a module.
+            arguments: Constants such as data types.
+        """
+        if torch.compiler.is_compiling():
+            self._prepare("_derive", create, *arguments)
+        elif (create, *arguments) not in self._derived:
+            with ordinary_tensors():
+                self._derive(create, *arguments)
+        return cast(T, self._derived[create, *arguments])
+
+    def _derive(self, create: Callable[..., Any], *arguments: Any) -> None:
+        if (create, *arguments) not in self._derived:
+            self._derived[create, *arguments] = create(self, *arguments)
 
     def __getstate__(self) -> dict[str, Any]:
         """Copies and pickles the graph without its caches."""
-        return self.__dict__ | {"_matrices": {}, "_operators": {}, "_with_loops": None}
+        return self.__dict__ | {"_matrices": {}, "_operators": {}, "_with_loops": None, "_derived": {}}
 
     def __repr__(self) -> str:
         graphs = "" if self.ptr is None else f", num_graphs={self.num_graphs}"
@@ -447,6 +489,14 @@ def _degree_in_units(adjacency: Adjacency, unit: float) -> FloatArray:
     nonempty = np.flatnonzero(neighbours)
     degree[nonempty] = np.add.reduceat(adjacency.weight.numpy() / unit, indptr[nonempty])
     return degree
+
+
+def _components(graph: Graph) -> tuple[int, Tensor, Tensor]:
+    """Returns the number of connected components, that of each node, and the square roots of the degrees."""
+    from scipy.sparse.csgraph import connected_components
+
+    count, label = connected_components(graph.adjacency(), directed=False)
+    return int(count), torch.from_numpy(label).long(), torch.from_numpy(np.sqrt(graph._degree))
 
 
 def _differentiable(edges: EdgeList, self_loops: SelfLoops, batch: Tensor | ArrayLike | None) -> Graph:

@@ -34,7 +34,13 @@ def has_values() -> bool:
 @contextmanager
 def ordinary_tensors() -> Iterator[None]:
     """Creates tensors that outlive the transform, trace or inference mode in which they are created, for caches."""
-    with torch.inference_mode(False), torch.no_grad(), temporarily_clear_interpreter_stack(), _disable_current_modes():
+    with (
+        torch._C.DisableTorchFunction(),  # torch.export would record that no_grad is entered
+        _disable_current_modes(),
+        torch.inference_mode(False),
+        torch.no_grad(),
+        temporarily_clear_interpreter_stack(),
+    ):
         yield
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 from torch import Tensor
-from torch.utils._pytree import register_pytree_node
+from torch.utils._pytree import SequenceKey, register_pytree_node
 
 from polybasis import native
 from polybasis.custom_op import (
@@ -112,8 +112,8 @@ class SparseFeatures:
 
     def _known_patterns(self) -> Any:
         """Keeps the native patterns as long as the features."""
-        indptr, indices, *transposed = self._pattern
-        return _pattern_of(indptr, indices, self.shape[1]), _pattern_of(*transposed, self.shape[0])
+        indptr, indices, t_indptr, t_indices = self._pattern
+        return _pattern_of(indptr, indices, self.shape[1]), _pattern_of(t_indptr, t_indices, self.shape[0])
 
     def with_values(self, values: Tensor) -> SparseFeatures:
         """A matrix with the same pattern and the given values."""
@@ -184,6 +184,11 @@ def _flatten(x: SparseFeatures) -> tuple[list[Tensor], tuple[int, int]]:
     return [x.values, x._column_order, *x._pattern], x.shape
 
 
+def _flatten_with_keys(x: SparseFeatures) -> tuple[list[tuple[Any, Tensor]], tuple[int, int]]:
+    tensors, shape = _flatten(x)
+    return [(SequenceKey(i), tensor) for i, tensor in enumerate(tensors)], shape
+
+
 def _unflatten(tensors: Iterable[Tensor], shape: tuple[int, int]) -> SparseFeatures:
     values, order, *pattern = tensors
     return SparseFeatures._of(shape, values, tuple(pattern), order)
@@ -197,6 +202,7 @@ register_pytree_node(
     serialized_type_name="polybasis.SparseFeatures",
     to_dumpable_context=list,
     from_dumpable_context=tuple,
+    flatten_with_keys_fn=_flatten_with_keys,
 )
 
 
@@ -235,7 +241,7 @@ def _backward(ctx: Any, y_bar: Tensor) -> tuple[Tensor | None, ...]:
 def _jvp(ctx: Any, *tangents: Tensor | None) -> Tensor:
     *matrix, weight = ctx.saved_tensors
     indptr, indices = matrix[:2]
-    total = weight.new_zeros(indptr.shape[0] - 1, weight.shape[1])
+    total: Tensor = weight.new_zeros(indptr.shape[0] - 1, weight.shape[1])
     if tangents[6] is not None:
         total = total + cast(Tensor, sparse_product(*matrix, tangents[6]))
     if tangents[2] is not None:

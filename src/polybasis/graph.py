@@ -339,7 +339,7 @@ class Graph:
         self._prepare("operator", dtype, device)
         return self._matrices[dtype, device]
 
-    @torch.compiler.assume_constant_result
+    @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
     def _prepare(self, method: str, *arguments: Any) -> bool:
         """Fills the cache of a method before a compiler traces the code that reads it.
 

@@ -219,12 +219,12 @@ class Config:
         if self.model.precomputed:
             from polybasis.nn.models.precomputed import PrecomputedGNN
 
-            return PrecomputedGNN(name, features, hidden, classes, num_nodes=nodes, **arguments)
+            return PrecomputedGNN(name, features, hidden, classes, num_nodes=nodes, **arguments).float()
         if self.label_reuse is None:
-            return model_class(name)(features, hidden, classes, num_nodes=nodes, **arguments)
+            return model_class(name)(features, hidden, classes, num_nodes=nodes, **arguments).float()
         from polybasis.nn.models.label_reuse import LabelReuse
 
-        model = model_class(name)(features + classes, hidden, classes, num_nodes=nodes, **arguments)
+        model = model_class(name)(features + classes, hidden, classes, num_nodes=nodes, **arguments).float()
         return LabelReuse(model, self.label_reuse, nodes)
 
     def make_optimizer(self, model: Model) -> torch.optim.Adam:

@@ -36,7 +36,7 @@ class SharedFilter(FixedBasisLayer):
     ) -> None:
         super().__init__(channels, K, basis)
         self.nonnegative = nonnegative
-        self._initial = initial.float().unsqueeze(-1)
+        self._initial = initial.to(torch.get_default_dtype()).unsqueeze(-1)
         self.alpha = torch.nn.Parameter(self._initial.clone(), requires_grad=learned)
 
     def reset_parameters(self) -> None:

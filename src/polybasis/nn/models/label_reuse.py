@@ -63,7 +63,8 @@ class LabelReuse(Model):
                 f"x has {len(x)} nodes; a model with label reuse can be applied only to its training graph, which has "
                 f"{len(self.known)}"
             )
-        return Precomputed((hstack(x, one_hot(self.known + 1, self.out_channels + 1)[:, 1:].float()),))
+        dtype = x.values.dtype if isinstance(x, SparseFeatures) else x.dtype
+        return Precomputed((hstack(x, one_hot(self.known + 1, self.out_channels + 1)[:, 1:].to(dtype)),))
 
     def training_loss(self, x: Inputs, graph: Graph, nodes: Tensor, y: Tensor) -> Tensor:
         """The mean cross entropy over the training nodes whose classes are hidden in this step.

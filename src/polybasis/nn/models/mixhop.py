@@ -71,7 +71,8 @@ def _convolved(conv: Any, x: Tensor, edges: Tensor, weight: Tensor) -> Tensor:
     for lin in conv.lins[1:]:
         x = conv.propagate(edges, x=x, edge_weight=weight)
         parts.append(lin(x))
-    return torch.cat([parts[power] for power in conv.powers], dim=-1) + conv.bias
+    bias: Tensor = conv.bias
+    return torch.cat([parts[power] for power in conv.powers], dim=-1) + bias
 
 
 def _normalized(graph: Graph, dtype: torch.dtype) -> tuple[Tensor, Tensor]:

@@ -146,11 +146,16 @@ class PrecomputedGNN(Model):
         """
         gamma, sqrt_beta = gamma[: self.K + 1], sqrt_beta[: self.K + 1]
         if self.conv is None:
-            return Monomial().coordinates(gamma, sqrt_beta).float()
+            return Monomial().coordinates(gamma, sqrt_beta).to(self._dtype)
         own = self.conv.coordinates(gamma, sqrt_beta)
         if isinstance(self.conv, OptBasisConv):
             own = own * sqrt_beta[0]
-        return own.float().unsqueeze(1)
+        return own.to(self._dtype).unsqueeze(1)
+
+    @property
+    def _dtype(self) -> torch.dtype:
+        dtype: torch.dtype = self.lins[0].weight.dtype  # type: ignore[assignment]
+        return dtype
 
     def forward(self, x: Inputs, graph: Graph | None = None) -> Tensor:
         """Class scores.

@@ -97,7 +97,7 @@ def assert_all_close(got: Any, expected: Any) -> None:
 # ---- compilers -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("training", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_compiled_models_agree_with_eager_ones(model: Model, training: bool) -> None:
     """The first graph is used for the first time inside the compiled model; the second one is another object."""
     model.train(training)
@@ -108,7 +108,10 @@ def test_compiled_models_agree_with_eager_ones(model: Model, training: bool) -> 
         assert_all_close(got, gradients(eager, eager, x, copy.deepcopy(graph)))
 
 
-@pytest.mark.parametrize("name", MODELS)
+QUICK = ("optbasisgnn", "gcn", "mlp", "link", "sign")
+
+
+@pytest.mark.parametrize("name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in MODELS])
 def test_compiled_models_take_sparse_features(name: str) -> None:
     model, x = model_of(name).double().eval(), sparse_features()
     compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
@@ -117,7 +120,9 @@ def test_compiled_models_take_sparse_features(name: str) -> None:
     assert_all_close(gradients(model, model, x, GRAPH), expected)
 
 
-def test_compiled_models_take_precomputed_inputs(model: Model) -> None:
+@pytest.mark.parametrize("name", ["link", "sign", "gbp", "ndls", "label reuse"])
+def test_compiled_models_take_precomputed_inputs(name: str) -> None:
+    model = BUILD[name]().double().eval()
     inputs = model.precompute(features(), GRAPH)
     compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
     assert_all_close(compiled(inputs, GRAPH), model(inputs, GRAPH))
@@ -159,7 +164,7 @@ def test_exported_models(model: Model) -> None:
     assert_all_close(loaded(x), model(x, graph))
 
 
-@pytest.mark.parametrize("name", ["optbasisgnn", "gcn", "mlp", "link", "sign"])
+@pytest.mark.parametrize("name", QUICK)
 def test_exported_models_take_sparse_features(name: str) -> None:
     model, x = model_of(name).double().eval(), sparse_features()
     program = torch.export.export(OnGraph(model, GRAPH), (x,)).module()

@@ -35,7 +35,7 @@ Start = Literal["optimal", "chebyshev"]  # the initial recurrence of FavardGNN; 
 
 
 def _optbasis(channels: int, K: int) -> FilterLayer:
-    return OptBasisConv(channels, K)
+    return OptBasisConv(channels, K, scale="signal")
 
 
 def _favard(channels: int, K: int, recurrence: RecurrenceKind = "free", start: Start = "optimal") -> FilterLayer:
@@ -95,8 +95,7 @@ def precomputed_hyperparameters(model: str) -> dict[str, Any]:
 class PrecomputedGNN(Model):
     """A filter on a precomputed basis, then an MLP.
 
-    All filters are homogeneous in the signal: coefficients in the optimal basis are multiplied by the norms of the
-    signals. Initially, every filter except those of SIGN and JacobiConv is close to the identity.
+    All filters are homogeneous in the signal: that of OptBasisGNN has ``scale="signal"``. Initially, every filter except those of SIGN and JacobiConv is close to the identity.
 
     Args:
         model: the model whose filter is used: ``optbasisgnn``, ``favardgnn``, ``gpr-gnn``, ``bernnet``, ``chebnetii``,
@@ -147,10 +146,7 @@ class PrecomputedGNN(Model):
         gamma, sqrt_beta = gamma[: self.K + 1], sqrt_beta[: self.K + 1]
         if self.conv is None:
             return Monomial().coordinates(gamma, sqrt_beta).float()
-        own = self.conv.coordinates(gamma, sqrt_beta)
-        if isinstance(self.conv, OptBasisConv):
-            own = own * sqrt_beta[0]
-        return own.float().unsqueeze(1)
+        return self.conv.coordinates(gamma, sqrt_beta).float().unsqueeze(1)
 
     def forward(self, x: Inputs, graph: Graph | None = None) -> Tensor:
         """Class scores.

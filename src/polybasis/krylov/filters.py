@@ -11,12 +11,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from polybasis.custom_op import is_transformed, merge_channels, split_channels
+from polybasis.custom_op import has_values, is_transformed, merge_channels, split_channels
 from polybasis.graph import Graph
 from polybasis.krylov import operators
 from polybasis.krylov.basis import OptimalBasis
 from polybasis.krylov.kernel_choice import kernels_for
-from polybasis.krylov.operators import finite_peak
+from polybasis.krylov.operators import check_finite, finite_peak
 
 Scale = Literal["unit", "signal"]
 
@@ -53,10 +53,10 @@ def optimal_basis(graph: Graph, x: Tensor, K: int) -> OptimalBasis:
     if signal.numel() == 0:
         zeros = signal.new_zeros(K + 1, *graphs, x.shape[1], dtype=torch.float64)
         rank = torch.zeros(*graphs, x.shape[1], dtype=torch.int64, device=x.device)
-        return OptimalBasis(x.new_zeros(K + 1, *x.shape), zeros, zeros.clone(), rank)
+        return OptimalBasis(_as_result(graph, signal.new_zeros(K + 1, *signal.shape), x), zeros, zeros.clone(), rank)
     kernels = kernels_for(graph.operator(signal.dtype, signal.device), signal)
     vectors, gamma, sqrt_beta, rank = kernels.optimal_basis(signal, finite_peak(kernels, signal), K, last_gamma=True)
-    vectors = kernels.standard_layout(vectors).to(x.dtype)
+    vectors = _as_result(graph, kernels.standard_layout(vectors), x)
     if graphs:
         gamma, sqrt_beta = gamma.movedim(1, 0), sqrt_beta.movedim(1, 0)
     return OptimalBasis(vectors, gamma, sqrt_beta, rank)
@@ -97,9 +97,10 @@ def optimal_filter(graph: Graph, x: Tensor, alpha: Tensor, scale: Scale = "unit"
         filtered = optimal_filter(graph, merge_channels(x, 0, len(x)), merge_channels(alpha, None, len(x)), scale)
         return split_channels(filtered, len(x))[0].movedim(1, 0)
     if x.numel() == 0:
-        return x * alpha.sum(0)
+        return _as_result(graph, signal * alpha.to(signal).sum(0), x)
     matrix = graph.propagation(signal.dtype, signal.device)
-    return cast(Tensor, operators.optimal_filter(*matrix, signal, alpha.to(signal), scale == "signal")[0]).to(x.dtype)
+    z = cast(Tensor, operators.optimal_filter(*matrix, signal, alpha.to(signal), scale == "signal")[0])
+    return _as_result(graph, z, x)
 
 
 def recurrence_filter(graph: Graph, x: Tensor, alpha: Tensor, s: Tensor, a: Tensor, b: Tensor, c: Tensor) -> Tensor:
@@ -142,11 +143,11 @@ def recurrence_filter(graph: Graph, x: Tensor, alpha: Tensor, s: Tensor, a: Tens
         filtered = recurrence_filter(graph, merge_channels(x, 0, len(x)), *merged)
         return split_channels(filtered, len(x))[0].movedim(1, 0)
     if x.numel() == 0:
-        return x * alpha.sum(0)
+        return _as_result(graph, signal * alpha.to(signal).sum(0), x)
     numbers = [values.to(signal) for values in (alpha, s, a, b, c)]
     keep = is_transformed() or (torch.is_grad_enabled() and any(values.requires_grad for values in (signal, *numbers)))
     matrix = graph.propagation(signal.dtype, signal.device)
-    return cast(Tensor, operators.recurrence_filter(*matrix, signal, *numbers, keep)[0]).to(x.dtype)
+    return _as_result(graph, cast(Tensor, operators.recurrence_filter(*matrix, signal, *numbers, keep)[0]), x)
 
 
 # ---- checks --------------------------------------------------------------------------------------------------------
@@ -164,21 +165,28 @@ def checked_degree(K: int) -> int:
 
 
 def checked_signal(graph: Graph, x: Tensor) -> Tensor:
-    """Returns ``x`` as a contiguous (N, d) or (B, N, d) tensor in float32 or float64.
+    """Returns ``x`` as the kernels take it: contiguous, (N, d) or (B, N, d), and in float32 or float64.
 
-    Narrower types are converted to float32.
+    Narrower types are converted to float32, and the operator's :meth:`~polybasis.Graph.to_symmetric` is applied: on a
+    directed graph, the result has 2N rows.
 
     Raises:
-        ValueError: If the shape is wrong.
-        TypeError: If ``x`` is not a floating-point tensor.
+        ValueError: If the shape is wrong, or a complex signal is not finite.
+        TypeError: If ``x`` is not a floating-point tensor, nor a complex one on a directed graph.
     """
     if not isinstance(x, Tensor):
         raise TypeError(f"x is a {type(x).__name__}; expected a torch tensor of shape (N, d)")
     if x.dim() not in (2, 3) or x.shape[-2] != graph.num_nodes:
         raise ValueError(f"x has shape {tuple(x.shape)}; expected ({graph.num_nodes}, d), one row per node")
-    if not x.is_floating_point():
-        raise TypeError(f"x has dtype {x.dtype}; expected a floating-point type such as float32")
-    return (x if x.dtype in (torch.float32, torch.float64) else x.float()).contiguous()
+    signal = graph.in_working_precision(x)
+    if graph.directed and has_values():  # the kernels would name the row of the symmetric form
+        check_finite("x", signal)
+    return graph.to_symmetric(signal).contiguous()
+
+
+def _as_result(graph: Graph, y: Tensor, x: Tensor) -> Tensor:
+    """Converts a result of the kernels to the kind of the signal ``x``; it is complex on a directed graph."""
+    return graph.from_symmetric(y) if graph.directed else graph.from_symmetric(y).to(x.dtype)
 
 
 def _check_scale(scale: str) -> None:

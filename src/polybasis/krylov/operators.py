@@ -39,11 +39,12 @@ def finite_peak(kernels: Kernels, x: Tensor) -> Tensor:
     return peak
 
 
-def _check_finite(name: str, values: Tensor) -> None:
+def check_finite(name: str, values: Tensor) -> None:
+    """Raises a NonFiniteError that gives the first place of a value that is not finite."""
     finite = torch.isfinite(values)
     if not finite.all():
         place = (~finite).nonzero()[0].tolist()
-        raise NonFiniteError(f"{name}{place} is {float(values[tuple(place)])}; expected finite numbers")
+        raise NonFiniteError(f"{name}{place} is {values[tuple(place)].item()}; expected finite numbers")
 
 
 # ---- optimal filter ------------------------------------------------------------------------------------------------
@@ -52,7 +53,7 @@ def _check_finite(name: str, values: Tensor) -> None:
 def _optimal_kernel(*arguments: Any) -> tuple[Tensor, ...]:
     *parts, x, alpha, signal = _detached(arguments)
     x, alpha = x.contiguous(), alpha.contiguous()
-    _check_finite("alpha", alpha)
+    check_finite("alpha", alpha)
     kernels = kernels_for(operator_for(Matrix(*parts)), x, len(alpha) - 1)
     basis = kernels.optimal_basis(x, finite_peak(kernels, x), len(alpha) - 1, last_gamma=False)
     z = kernels.combine(basis.vectors, scaled_coefficients(alpha, basis.sqrt_beta, signal))
@@ -192,7 +193,7 @@ def _recurrence_kernel(*arguments: Any) -> tuple[Tensor, Tensor]:
     *parts, x, alpha, s, a, b, c = tensors
     x, alpha, *numbers = (values.contiguous() for values in (x, alpha, s, a, b, c))
     for name, values in zip(("alpha", *Recurrence._fields), (alpha, *numbers), strict=True):
-        _check_finite(name, values)
+        check_finite(name, values)
     if (s == 0).any():
         raise ValueError("s has an entry that is 0; expected nonzero numbers, because every h_k is a multiple of s")
     kernels = kernels_for(operator_for(Matrix(*parts)), x, len(alpha) - 1)

@@ -618,7 +618,7 @@ class Graph:
         """Returns the weighted adjacency matrix A, before normalisation: entry (i, j) is the weight from i to j."""
         if self._flow is None:
             return self._on_pattern(None)
-        adjacency = self._on_pattern(None)
+        adjacency = self._on_pattern(None).copy()  # with a pattern of its own
         adjacency.data *= 1 + self._flow
         adjacency.eliminate_zeros()
         return adjacency

@@ -161,14 +161,14 @@ def test_real_signals_on_directed_graphs_have_no_imaginary_part(normalization: N
 def test_bases_are_orthonormal(
     case: Case, normalization: Normalization | None, q: float | None, dtype: torch.dtype, bound: float
 ) -> None:
-    """With respect to Re <u, v>, weighted by degrees for the random walk."""
+    """With respect to the complex inner product of directed graphs, and weighted by degrees for the random walk."""
     graph, x = case.graph(normalization, q), signal(case.nodes, q, dtype=dtype)
-    basis = pb.optimal_basis(graph, x, 15)
+    basis = pb.optimal_basis(graph, x, 20)
     degree = torch.from_numpy(np.where(graph.degree() > 0, graph.degree(), 1))
     weight = (degree if normalization == "rw" else torch.ones_like(degree)).to(x.dtype)
-    gram = torch.einsum("knd,n,lnd->dkl", basis.vectors.conj(), weight, basis.vectors).real
+    gram = torch.einsum("knd,n,lnd->dkl", basis.vectors.conj(), weight, basis.vectors)
     for channel, rank in enumerate(basis.rank.tolist()):
-        expected = torch.diag((torch.arange(16) < rank).to(dtype))
+        expected = torch.diag((torch.arange(21) < rank).to(x.dtype))
         assert (gram[channel] - expected).abs().max() < bound
 
 
@@ -255,6 +255,44 @@ def test_gradients(normalization: Normalization | None, q: float | None) -> None
     assert torch.autograd.gradcheck(lambda *args: pb.krylov.recurrence_filter(graph, *args), (x, alpha, s, a, b, c))
     real = torch.randn(9, 2, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(lambda x: pb.krylov.optimal_filter(graph, x, alpha), (real,))
+
+
+@pytest.mark.parametrize("q", [0.25, 0.1, 0.0])
+def test_complex_bases_and_gradients_are_stable(q: float) -> None:
+    """On a dense graph, converged eigenvectors amplify rounding errors, as :class:`ReferenceKernels` explains.
+
+    The oracle is autograd through complex Gram-Schmidt in complex128.
+    """
+    K, case = 20, Case("dense", 200, 20_000)
+    graph, P = (
+        case.graph("sym", q),
+        torch.from_numpy(dense_operator(case.adjacency(True), "sym", q)).to(torch.complex128),
+    )
+    x, target = signal(200, q, 1), signal(200, q, 1)
+    alpha = torch.randn(K + 1, 1, dtype=torch.float64)
+
+    def oracle(x: Tensor) -> Tensor:
+        vectors = [x / torch.linalg.vector_norm(x)]
+        for _ in range(K):
+            w = P @ vectors[-1]
+            for _ in range(2):
+                for v in vectors:
+                    w = w - (v.conj() * w).sum() * v
+            vectors.append(w / torch.linalg.vector_norm(w))
+        return (alpha.unsqueeze(-1) * torch.stack(vectors)).sum(0)
+
+    def value_and_gradient(function: Any, x: Tensor) -> tuple[Tensor, Tensor]:
+        x = x.clone().requires_grad_()
+        z = function(x)
+        (z.conj() * target.to(x.dtype)).real.sum().backward()
+        assert x.grad is not None
+        return z.detach(), x.grad
+
+    exact = value_and_gradient(oracle, x)
+    for dtype, bound in ((torch.complex128, 1e-11), (torch.complex64, 1e-3)):
+        found = value_and_gradient(lambda x: pb.krylov.optimal_filter(graph, x, alpha), x.to(dtype))
+        for one, other in zip(found, exact, strict=True):
+            assert (one - other).abs().max() < bound * other.abs().max()
 
 
 @pytest.mark.parametrize(("normalization", "q"), [("sym", 0.25), ("rw", None), ("rw", 0.1), ("laplacian", None)])
@@ -510,7 +548,7 @@ def cyclic_flow(nodes: int, seed: int) -> tuple[Matrix, Matrix]:
 def test_directions_determine_the_classes(kind: str) -> None:
     """Without directions, the graph and the random features are independent of the classes."""
     accuracy = {directed: _accuracy(kind, directed) for directed in (True, False)}
-    assert accuracy[True] > 0.95
+    assert accuracy[True] > 0.9
     assert accuracy[False] < 0.45
 
 

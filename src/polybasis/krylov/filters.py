@@ -54,7 +54,7 @@ def optimal_basis(graph: Graph, x: Tensor, K: int) -> OptimalBasis:
         zeros = signal.new_zeros(K + 1, *graphs, x.shape[1], dtype=torch.float64)
         rank = torch.zeros(*graphs, x.shape[1], dtype=torch.int64, device=x.device)
         return OptimalBasis(_as_result(graph, signal.new_zeros(K + 1, *signal.shape), x), zeros, zeros.clone(), rank)
-    kernels = kernels_for(graph.operator(signal.dtype, signal.device), signal)
+    kernels = kernels_for(graph.operator(signal.dtype, signal.device), signal, paired=graph.directed)
     vectors, gamma, sqrt_beta, rank = kernels.optimal_basis(signal, finite_peak(kernels, signal), K, last_gamma=True)
     vectors = _as_result(graph, kernels.standard_layout(vectors), x)
     if graphs:
@@ -99,7 +99,7 @@ def optimal_filter(graph: Graph, x: Tensor, alpha: Tensor, scale: Scale = "unit"
     if x.numel() == 0:
         return _as_result(graph, signal * alpha.to(signal).sum(0), x)
     matrix = graph.propagation(signal.dtype, signal.device)
-    z = cast(Tensor, operators.optimal_filter(*matrix, signal, alpha.to(signal), scale == "signal")[0])
+    z = cast(Tensor, operators.optimal_filter(*matrix, signal, alpha.to(signal), scale == "signal", graph.directed)[0])
     return _as_result(graph, z, x)
 
 

@@ -31,11 +31,14 @@ def optimal_basis(graph: Graph, x: Tensor, K: int) -> OptimalBasis:
 
     Args:
         graph: The graph, N nodes.
-        x: The signal, (N, d), finite. Types narrower than float32 are computed in float32.
+        x: The signal, (N, d), finite. Types narrower than float32 are computed in float32. Signals on a directed graph
+            may be complex.
         K: The degree; the basis has K+1 vectors.
 
     Returns:
-        The basis, with ``vectors`` in the data type of ``x``.
+        The basis, with ``vectors`` in the data type of ``x``; complex on a directed graph. With
+        ``normalization="rw"``, norms and inner products are weighted by degrees: :math:`\langle u, v\rangle =
+        \sum_i d_i u_i v_i`, where an isolated node has :math:`d_i = 1`.
 
     Raises:
         ValueError: If the signal is not finite or has the wrong shape.

@@ -26,7 +26,7 @@ class Filters:
     """The filters of a model on one graph.
 
     Attributes:
-        mu: Points of the spectrum, (n,).
+        mu: Points of the spectrum of P, (n,), in [-1, 1]; see :meth:`polybasis.Graph.eigenvalue`.
         responses: The frequency response of each channel, (n, channels).
         basis: The polynomial basis of the filters.
         values: The basis polynomials, (K+1, n); the median over channels if each channel has its own basis.

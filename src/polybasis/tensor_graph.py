@@ -93,9 +93,7 @@ def _symmetric_pattern(edge_index: Tensor, edge_weight: Tensor | None, num_nodes
     edge_checks.checked_num_nodes(pairs, num_nodes)
     edges = pairs.shape[1]
     if edges > _MAX_EDGES:
-        raise ValueError(
-            f"edge_index has {edges} edges; traced graphs and those with gradients have at most {_MAX_EDGES}"
-        )
+        raise ValueError(f"edge_index has {edges} edges; traced graphs and those with gradients have at most {_MAX_EDGES}")
     if edge_weight is not None:
         edge_checks.checked_weight(edge_weight.detach(), edges)
     key = np.concatenate([pairs[0] * num_nodes + pairs[1], pairs[1] * num_nodes + pairs[0]])

@@ -34,7 +34,7 @@ class NodeClassifier:
         **arguments: anything :meth:`polybasis.train.Config.of` takes: the model's own hyperparameters such as ``K`` and
             ``dropout``, and ``hidden``, ``lr``, ``epochs``, ``patience``, ``ensemble_size``, ``label_reuse``, ...
 
-    Predictions do not change with the size of the graph: OptBasisGNN is used with ``scale="signal"`` unless ``scale`` or
+    Predictions do not change with the size of the graph: OptBasisGNN has ``scale="signal"`` unless ``scale`` or
     ``config`` is given. The paper's scale is ``"unit"``.
 
     After :meth:`fit`: ``model_``, ``classes_`` (sorted), ``val_score_``, ``epochs_``.

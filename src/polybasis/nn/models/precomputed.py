@@ -95,7 +95,8 @@ def precomputed_hyperparameters(model: str) -> dict[str, Any]:
 class PrecomputedGNN(Model):
     """A filter on a precomputed basis, then an MLP.
 
-    All filters are homogeneous in the signal: that of OptBasisGNN has ``scale="signal"``. Initially, every filter except those of SIGN and JacobiConv is close to the identity.
+    All filters are homogeneous in the signal: that of OptBasisGNN has ``scale="signal"``. Initially,
+    every filter except those of SIGN and JacobiConv is close to the identity.
 
     Args:
         model: the model whose filter is used: ``optbasisgnn``, ``favardgnn``, ``gpr-gnn``, ``bernnet``, ``chebnetii``,
@@ -203,7 +204,7 @@ class PrecomputedGNN(Model):
 
 
 def basis_of(graph: Graph, x: Tensor, K: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The basis that a store would contain; if the graph has weights, that of :func:`polybasis.optimal_basis`.
+    """The basis that a store would contain; that of :func:`polybasis.optimal_basis` for weights or other operators.
 
     Args:
         graph: the graph, N nodes.
@@ -213,7 +214,8 @@ def basis_of(graph: Graph, x: Tensor, K: int) -> tuple[Tensor, Tensor, Tensor]:
     Returns:
         Vectors, (N, K+1, d); gamma and sqrt_beta, (K+1, d).
     """
-    if graph.weight is None and native.kernels() is not None:
+    normalized = graph.normalization == "sym" and not graph.directed
+    if normalized and graph.weight is None and native.kernels() is not None:
         return plain_basis(graph, x, K)
     basis = optimal_basis(graph, x, K)
     return basis.vectors.movedim(0, 1), basis.gamma, basis.sqrt_beta

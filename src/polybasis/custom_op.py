@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 from torch.autograd import forward_ad
+from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_map
 
 LIBRARY = torch.library.Library("polybasis", "DEF")  # type: ignore[no-untyped-call]
@@ -32,8 +33,8 @@ def has_values() -> bool:
 
 @contextmanager
 def ordinary_tensors() -> Iterator[None]:
-    """Creates tensors that outlive the transform or inference mode in which they are created, for caches."""
-    with torch.inference_mode(False), torch.no_grad(), temporarily_clear_interpreter_stack():
+    """Creates tensors that outlive the transform, trace or inference mode in which they are created, for caches."""
+    with torch.inference_mode(False), torch.no_grad(), temporarily_clear_interpreter_stack(), _disable_current_modes():
         yield
 
 

@@ -13,7 +13,8 @@ from __future__ import annotations
 import math
 import threading
 import warnings
-from typing import Any, Unpack, cast, get_args
+from collections.abc import Callable
+from typing import Any, TypeVar, Unpack, cast, get_args
 
 import numpy as np
 import scipy.sparse as sp
@@ -26,7 +27,7 @@ from polybasis.adjacency import Adjacency, FloatArray, IntArray, SelfLoops, symm
 from polybasis.conversions import EdgeList
 from polybasis.custom_op import ordinary_tensors
 from polybasis.directed import directed_adjacency
-from polybasis.matrix import Matrix, SparseOperator, owned_operator
+from polybasis.matrix import Matrix, SparseOperator, owned_operator, product
 from polybasis.propagation import (
     Normalization,
     OperatorArguments,
@@ -37,6 +38,7 @@ from polybasis.propagation import (
 )
 from polybasis.signals import AnySignal, as_channels
 
+T = TypeVar("T")
 _INT32_NONZEROS = 2**31 - 1
 _LOCK = threading.Lock()  # for the caches of all graphs
 
@@ -110,6 +112,7 @@ class Graph:
         self._matrices: dict[tuple[torch.dtype, torch.device], Matrix] = {}
         self._operators: dict[tuple[torch.dtype, torch.device], SparseOperator] = {}
         self._with_loops: Graph | None = None
+        self._derived: dict[tuple[Any, ...], Any] = {}
         check_operator(normalization, lambda_max, q)
         self.normalization, self.q, self.directed = normalization, float(q), flow is not None
         self._flow, self._given_lambda_max = flow, lambda_max
@@ -472,10 +475,19 @@ class Graph:
         """
         if not torch.compiler.is_compiling():
             return self.operator(dtype, device).matrix
-        key = (dtype, device)
-        if key not in self._matrices:
-            self._matrices[key] = self._create_matrix(dtype, device)
-        return self._matrices[key]
+        self._prepare("operator", dtype, device)
+        return self._matrices[dtype, device]
+
+    @torch.compiler.assume_constant_result
+    def _prepare(self, method: str, *arguments: Any) -> bool:
+        """Fills the cache of a method before a compiler traces the code that reads it.
+
+        The compiler runs this method instead of tracing it. What the traced code reads from the cache is guarded as
+        usual, so that a compiled function called with another graph is compiled again.
+        """
+        with ordinary_tensors():
+            getattr(self, method)(*arguments)
+        return True
 
     def operator(self, dtype: torch.dtype, device: torch.device) -> SparseOperator:
         """Returns the matrix of :meth:`propagation` with its native operator.
@@ -516,7 +528,13 @@ class Graph:
         return y if self._form is None else self._form.invert(y)
 
     def __matmul__(self, x: AnySignal) -> AnySignal:
-        r"""Returns :math:`P x`; gradients flow to ``x`` and to edge weights that require them.
+        """Returns :meth:`propagate`."""
+        return self.propagate(x)
+
+    def propagate(self, x: AnySignal) -> AnySignal:
+        r"""Returns :math:`P x`, like ``graph @ x``, which ``torch.compile`` does not support.
+
+        Gradients flow to ``x`` and to edge weights that require them.
 
         Args:
             x: The signal, (N,), (N, d) or (B, N, d): a torch tensor or a NumPy array. Types narrower than float32 are
@@ -535,7 +553,7 @@ class Graph:
         """
         signal, restore = as_channels(x, self.num_nodes, allow_complex=self.directed)
         form = self.to_symmetric(self.in_working_precision(signal))
-        y = self.from_symmetric(self.propagation(form.dtype, form.device) @ form)
+        y = self.from_symmetric(product(*self.propagation(form.dtype, form.device), form))
         return restore(y if self.directed else y.to(signal.dtype))
 
     def in_working_precision(self, x: Tensor) -> Tensor:
@@ -607,15 +625,11 @@ class Graph:
         Raises:
             ValueError: If the graph is directed or has ``normalization=None``; the limit is then not known in advance.
         """
-        from scipy.sparse.csgraph import connected_components
-
         if self.directed or self.normalization is None:
             kind = "directed graphs" if self.directed else "graphs with normalization=None"
             raise ValueError(f"stationary() is not available for {kind}; apply P repeatedly instead")
-        count, label = connected_components(self.adjacency(), directed=False)
-        component = torch.from_numpy(label).long()
-        eigenvector = np.ones(self.num_nodes) if self.normalization == "laplacian" else np.sqrt(self._degree)
-        top = torch.from_numpy(eigenvector).to(x).unsqueeze(1)
+        count, component, eigenvector = self.derived(_components)
+        top = eigenvector.to(x).unsqueeze(1)
         x = self.to_symmetric(x)
         mass = x.new_zeros(count, 1).index_add_(0, component, top * top)
         inner = x.new_zeros(count, x.shape[1]).index_add_(0, component, top * x)
@@ -654,6 +668,14 @@ class Graph:
         The operator is of the same kind. Loops cancel in the Laplacian, and raise the eigenvalues of the adjacency
         matrix by at most 1: with ``normalization=None``, a given ``lambda_max`` is therefore increased by 1.
         """
+        if torch.compiler.is_compiling():
+            self._prepare("_add_self_loops")
+        elif self._with_loops is None:
+            with ordinary_tensors():
+                self._add_self_loops()
+        return cast(Graph, self._with_loops)
+
+    def _add_self_loops(self) -> None:
         if self._with_loops is None:
             weight = None if self.weight is None else self.weight.numpy()
             pairs = self.edge_index().numpy()
@@ -667,11 +689,30 @@ class Graph:
             else:
                 adjacency = symmetric_adjacency(pairs, weight, self.num_nodes, "add", _INT32_NONZEROS)
                 self._with_loops = Graph(adjacency, self.ptr, **operator)
-        return self._with_loops
+
+    def derived(self, create: Callable[..., T], *arguments: Any) -> T:
+        """Returns something that depends on the graph only, created once; it must not be changed.
+
+        Models get their constants from here: compilers cannot trace how they are created.
+
+        Args:
+            create: A function of the graph and the arguments, defined at the top level of a module.
+            arguments: Constants such as data types.
+        """
+        if torch.compiler.is_compiling():
+            self._prepare("_derive", create, *arguments)
+        elif (create, *arguments) not in self._derived:
+            with ordinary_tensors():
+                self._derive(create, *arguments)
+        return cast(T, self._derived[create, *arguments])
+
+    def _derive(self, create: Callable[..., Any], *arguments: Any) -> None:
+        if (create, *arguments) not in self._derived:
+            self._derived[create, *arguments] = create(self, *arguments)
 
     def __getstate__(self) -> dict[str, Any]:
         """Copies and pickles the graph without its caches."""
-        return self.__dict__ | {"_matrices": {}, "_operators": {}, "_with_loops": None}
+        return self.__dict__ | {"_matrices": {}, "_operators": {}, "_with_loops": None, "_derived": {}}
 
     def __repr__(self) -> str:
         parts = [f"num_nodes={self.num_nodes}", f"num_edges={self.num_edges}"]
@@ -704,6 +745,15 @@ def _degree_in_units(adjacency: Adjacency, unit: float) -> FloatArray:
     nonempty = np.flatnonzero(neighbours)
     degree[nonempty] = np.add.reduceat(adjacency.weight.numpy() / unit, indptr[nonempty])
     return degree
+
+
+def _components(graph: Graph) -> tuple[int, Tensor, Tensor]:
+    """Returns the number of connected components, that of each node, and the top eigenvector of all."""
+    from scipy.sparse.csgraph import connected_components
+
+    eigenvector = np.ones(graph.num_nodes) if graph.normalization == "laplacian" else np.sqrt(graph._degree)
+    count, label = connected_components(graph.adjacency(), directed=False)
+    return int(count), torch.from_numpy(label).long(), torch.from_numpy(eigenvector)
 
 
 def _differentiable(

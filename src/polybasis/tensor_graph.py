@@ -51,6 +51,7 @@ class TensorGraph(Graph):
     ) -> None:
         self.num_nodes, self.ptr = num_nodes, ptr
         self._edges = edge_index, edge_weight
+        self._derived = {}
         self.indptr, self.indices, places = torch.ops.polybasis.symmetric_pattern(
             edge_index, edge_weight, num_nodes, add_loops
         )

@@ -10,9 +10,9 @@ from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from polybasis import native
+from polybasis.custom_op import CustomOp, looped_vmap
 from polybasis.features import Features, SparseFeatures
 
 F = TypeVar("F", bound=Features)
@@ -37,8 +37,8 @@ def dropout(x: F, p: float, training: bool, offset: int = 0) -> F:
     supported = dense.device.type == "cpu" and dense.dtype in (torch.float32, torch.float64) and p < 1
     if not supported or (native.module or native.kernels()) is None:
         return cast(F, torch.nn.functional.dropout(dense, p))
-    seed = int(torch.randint(2**62, (1,)))
-    return cast(F, _Dropout.apply(dense, p, seed, offset))  # type: ignore[no-untyped-call]
+    seed = torch.randint(2**62, (1,))  # a tensor, so that compiled functions draw a new one at every call
+    return cast(F, seeded_dropout(dense, p, seed, offset))
 
 
 class FeatureLinear(torch.nn.Linear):
@@ -49,42 +49,44 @@ class FeatureLinear(torch.nn.Linear):
 
     def forward(self, input: Features) -> Tensor:
         if isinstance(input, SparseFeatures):
-            product = cast(Tensor, _SparseProduct.apply(self.weight.t(), input))  # type: ignore[no-untyped-call]
+            product = input.product(self.weight.t())
             return product if self.bias is None else product + self.bias
         return super().forward(input)
 
 
-class _Dropout(torch.autograd.Function):
-    """Saves the seed instead of a mask: the backward pass draws the same mask again."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, p: float, seed: int, offset: int) -> Tensor:
-        ctx.numbers = (p, seed, offset)
-        return _dropped(x, *ctx.numbers)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, y_bar: Tensor) -> tuple[Tensor, None, None, None]:
-        return _dropped(y_bar, *ctx.numbers), None, None, None
-
-
-def _dropped(x: Tensor, p: float, seed: int, offset: int) -> Tensor:
+def _kernel(x: Tensor, p: float, seed: Tensor, offset: int) -> Tensor:
     x = x.detach().contiguous()
     y = torch.empty_like(x)
     assert native.module is not None
-    native.module.dropout(x, p, seed, offset, y, torch.get_num_threads())
+    native.module.dropout(x, p, int(seed), offset, y, torch.get_num_threads())
     return y
 
 
-class _SparseProduct(torch.autograd.Function):
-    """X W for sparse X; the gradient with respect to W is a product with the transpose, whose pattern is stored."""
+def _setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    _, ctx.p, seed, ctx.offset = inputs
+    ctx.save_for_backward(seed)
+    ctx.save_for_forward(seed)
 
-    @staticmethod
-    def forward(ctx: Any, weight: Tensor, x: SparseFeatures) -> Tensor:
-        ctx.x = x
-        return x @ weight.contiguous()
 
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, y_bar: Tensor) -> tuple[Tensor, None]:
-        return ctx.x.transposed_product(y_bar.contiguous()), None
+def _backward(ctx: Any, y_bar: Tensor) -> tuple[Tensor, None, None, None]:
+    return seeded_dropout(y_bar, ctx.p, *ctx.saved_tensors, ctx.offset), None, None, None
+
+
+def _jvp(ctx: Any, x_tangent: Tensor, *_: Any) -> Tensor:
+    return cast(Tensor, seeded_dropout(x_tangent, ctx.p, *ctx.saved_tensors, ctx.offset))
+
+
+def _vmap(info: Any, in_dims: tuple[int | None, ...], *arguments: Any) -> tuple[Any, Any]:
+    return cast(tuple[Any, Any], looped_vmap(seeded_dropout, info, in_dims, arguments))
+
+
+# Dropout with the mask of a seed. It is linear: derivatives draw the same mask again instead of saving it.
+seeded_dropout = CustomOp(
+    "dropout(Tensor x, float p, Tensor seed, SymInt offset) -> Tensor",
+    _kernel,
+    fake=lambda x, p, seed, offset: torch.empty_like(x, memory_format=torch.contiguous_format),
+    setup_context=_setup,
+    backward=_backward,
+    jvp=_jvp,
+    vmap=_vmap,
+)

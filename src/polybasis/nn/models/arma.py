@@ -55,7 +55,7 @@ class ARMALayer(torch.nn.Module):
             if t > 0:
                 parts = hidden.view(-1, self.stacks, self.out_channels)
                 hidden = torch.einsum("nsi,sio->nso", parts, self.weights[t - 1]).flatten(1)
-            hidden = graph @ hidden + root(dropout(x, self.drop, self.training))
+            hidden = graph.propagate(hidden) + root(dropout(x, self.drop, self.training))
             hidden = hidden.relu() if self.act else hidden
         return hidden.view(-1, self.stacks, self.out_channels).mean(dim=1)
 

@@ -41,8 +41,8 @@ class ChebLayer(torch.nn.Module):
         parts = list(self.lin(x).chunk(self.K + 1, dim=1))
         b_next = b_next2 = torch.zeros_like(parts[0])  # b_{k+1}, b_{k+2}
         for part in parts[:0:-1]:
-            b_next, b_next2 = part - 2 * (graph @ b_next) - b_next2, b_next
-        return parts[0] - graph @ b_next - b_next2 + self.bias
+            b_next, b_next2 = part - 2 * graph.propagate(b_next) - b_next2, b_next
+        return parts[0] - graph.propagate(b_next) - b_next2 + self.bias
 
 
 class ChebNet(Model):

@@ -21,7 +21,7 @@ class GCNLayer(FeatureLinear):
     def propagate(self, x: Features, graph: Graph) -> Tensor:
         """Returns the convolved features, (N, out_features)."""
         bias, self_loops = self.bias, graph.with_self_loops()
-        return self_loops @ (super().forward(x) - bias) + bias
+        return self_loops.propagate(super().forward(x) - bias) + bias
 
 
 class GCN(Model):

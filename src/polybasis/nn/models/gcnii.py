@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
+from polybasis.custom_op import has_values
 from polybasis.features import Features
 from polybasis.graph import Graph
 from polybasis.nn.linear import FeatureLinear, dropout
@@ -53,8 +56,23 @@ class GCNII(Model):
         self.dropout = dropout
 
     def forward(self, x: Features, graph: Graph) -> Tensor:
-        matrix = graph.with_self_loops().matrix(torch.float32)
+        looped = graph.with_self_loops()
         start = hidden = self.first(dropout(x, self.dropout, self.training)).relu()
         for conv in self.convs:
-            hidden = conv(dropout(hidden, self.dropout, self.training), start, matrix).relu()
+            hidden = _convolved(conv, dropout(hidden, self.dropout, self.training), start, looped).relu()
         return self.last(dropout(hidden, self.dropout, self.training))
+
+
+def _convolved(conv: Any, x: Tensor, start: Tensor, graph: Graph) -> Tensor:
+    """Applies PyG's layer, or its formula where torch cannot multiply by a sparse matrix: in compilers and transforms.
+
+    Args:
+        conv: A ``GCN2Conv`` without normalisation.
+        x, start: The hidden and the initial signal, (N, d).
+        graph: The graph with self-loops, N nodes.
+    """
+    if has_values() and x.dtype in (torch.float32, torch.float64):
+        found: Tensor = conv(x, start, graph.derived(Graph.matrix, x.dtype))
+        return found
+    mixed = (1 - conv.alpha) * graph.propagate(x) + conv.alpha * start
+    return torch.addmm(mixed, mixed, conv.weight1, beta=1 - conv.beta, alpha=conv.beta)

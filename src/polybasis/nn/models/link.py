@@ -16,6 +16,10 @@ def _required(num_nodes: int | None, model: str) -> int:
     return num_nodes
 
 
+def _adjacency_rows(graph: Graph) -> SparseFeatures:
+    return SparseFeatures(graph.adjacency())
+
+
 class LINK(Model):
     """Logistic regression on the rows of the adjacency matrix (Zheleva and Getoor, 2009).
 
@@ -36,7 +40,7 @@ class LINK(Model):
 
     def precompute(self, x: Inputs, graph: Graph) -> Precomputed:
         """The adjacency matrix."""
-        return x if isinstance(x, Precomputed) else Precomputed((SparseFeatures(graph.adjacency()),))
+        return x if isinstance(x, Precomputed) else Precomputed((graph.derived(_adjacency_rows),))
 
 
 class LINKX(Model):
@@ -78,5 +82,5 @@ class LINKX(Model):
         )
 
     def forward(self, x: Features, graph: Graph) -> Tensor:
-        scores: Tensor = self.net(as_dense(x), graph.edge_index())
+        scores: Tensor = self.net(as_dense(x), graph.derived(Graph.edge_index))
         return scores

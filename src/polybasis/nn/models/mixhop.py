@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -51,7 +53,30 @@ class MixHop(Model):
 
     def forward(self, x: Features, graph: Graph) -> Tensor:
         hidden = as_dense(x)
-        edges, weight = graph.edge_index(), None if graph.weight is None else graph.weight.float()
+        edges, weight = graph.derived(_normalized, hidden.dtype)
         for conv in self.convs:
-            hidden = conv(dropout(hidden, self.dropout, self.training), edges, weight).relu()
+            hidden = _convolved(conv, dropout(hidden, self.dropout, self.training), edges, weight).relu()
         return self.last(dropout(hidden, self.dropout, self.training))
+
+
+def _convolved(conv: Any, x: Tensor, edges: Tensor, weight: Tensor) -> Tensor:
+    """Applies PyG's layer with weights that are already normalised; PyG would normalise them at every call.
+
+    Args:
+        conv: A ``MixHopConv``.
+        x: The signal, (N, in_channels).
+        edges, weight: The edges with self-loops and their normalised weights.
+    """
+    parts = [conv.lins[0](x)]
+    for lin in conv.lins[1:]:
+        x = conv.propagate(edges, x=x, edge_weight=weight)
+        parts.append(lin(x))
+    return torch.cat([parts[power] for power in conv.powers], dim=-1) + conv.bias
+
+
+def _normalized(graph: Graph, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    from torch_geometric.nn.conv.gcn_conv import gcn_norm
+
+    weight = None if graph.weight is None else graph.weight.to(dtype)
+    edges, weight = gcn_norm(graph.edge_index(), weight, graph.num_nodes, dtype=dtype)
+    return edges, weight

@@ -48,7 +48,7 @@ class SIGN(Model):
             return x
         hops = [as_dense(x)]
         for _ in self.lins[1:]:
-            hops.append(graph.with_self_loops() @ hops[-1])
+            hops.append(graph.with_self_loops().propagate(hops[-1]))
         return Precomputed((torch.stack(hops),))
 
 
@@ -107,12 +107,12 @@ class GBP(PropagatedMLP):
 
     def propagate(self, x: Tensor, graph: Graph) -> Tensor:
         # D^{r-1} A D^{-r} = D^{r-1/2} P D^{1/2-r}
-        shift = torch.from_numpy(graph.degree()).to(x).unsqueeze(1) ** (self.r - 0.5)
+        shift = graph.derived(_degree).to(x).unsqueeze(1) ** (self.r - 0.5)
         hop = x / shift
         total = self.alpha * hop
         for k in range(1, self.K + 1):
-            hop = graph @ hop
-            total += self.alpha * (1 - self.alpha) ** k * hop
+            hop = graph.propagate(hop)
+            total = total + self.alpha * (1 - self.alpha) ** k * hop
         return shift * total
 
 
@@ -147,12 +147,16 @@ class NDLS(PropagatedMLP):
     def propagate(self, x: Tensor, graph: Graph) -> Tensor:
         stationary = graph.stationary(x)
         limit = self.epsilon * (x - stationary).norm(dim=1).max()
-        hop, total = x, x.clone()
-        steps = torch.ones(len(x), 1)
+        hop, total = x, x
+        steps = torch.ones(x.shape[0], 1, dtype=x.dtype)
         going = (x - stationary).norm(dim=1, keepdim=True) >= limit
         for _ in range(self.K):
-            hop = graph @ hop
-            total += going * hop
-            steps += going
+            hop = graph.propagate(hop)
+            total = total + going * hop
+            steps = steps + going
             going = going & ((hop - stationary).norm(dim=1, keepdim=True) >= limit)
         return total / steps
+
+
+def _degree(graph: Graph) -> Tensor:
+    return torch.from_numpy(graph.degree())

@@ -36,7 +36,7 @@ def test_fit_predict_score() -> None:
     assert classifier.score(NAMES, TRAIN) == (classifier.predict() == NAMES)[TRAIN].mean()
     assert classifier.epochs_ == 20
     assert 0.5 < classifier.val_score_ <= 1
-    assert repr(classifier) == "NodeClassifier('optbasisgnn', hidden=8, K=4)"
+    assert repr(classifier) == "NodeClassifier('optbasisgnn', hidden=8, K=4, scale='signal')"
     assert repr(classifier.model_) == "OptBasisGNN(40, 8, 2, K=4)"
 
 
@@ -181,3 +181,16 @@ def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
     (tmp_path / "model.json").write_text("{}")
     with pytest.raises(ValueError, match="does not contain a readable model"):
         pb.NodeClassifier.load(tmp_path)
+
+
+@pytest.mark.parametrize("copies", [2, 4, 16])
+@pytest.mark.parametrize("model", ["optbasis", "favard"])
+def test_predictions_do_not_change_with_the_size_of_the_graph(model: str, copies: int) -> None:
+    """k copies of the training graph, with the defaults of the classifier."""
+    classifier = pb.NodeClassifier(model, epochs=30).fit(DATA.graph, DATA.x, NAMES)
+    alone = classifier.predict_proba(DATA.graph, DATA.x)
+    edges, nodes = DATA.graph.edge_index(), DATA.graph.num_nodes
+    shift = nodes * torch.arange(copies).repeat_interleave(edges.shape[1])
+    together = pb.Graph.from_edge_index(edges.repeat(1, copies) + shift, copies * nodes)
+    got = classifier.predict_proba(together, torch.cat([torch.as_tensor(DATA.x)] * copies))
+    np.testing.assert_allclose(got, np.tile(alone, (copies, 1)), rtol=0, atol=1e-5)

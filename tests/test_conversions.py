@@ -252,11 +252,6 @@ def test_a_matrix_that_is_partly_symmetric_warns() -> None:
         pb.Graph.from_adjacency(sp.csr_array([[0, 1, 0], [1, 0, 1], [0, 0, 0]]))
 
 
-def test_directed_graphs_are_not_implemented() -> None:
-    with pytest.raises(NotImplementedError, match="pass directed=False"):
-        pb.Graph.from_edge_index([[0], [1]], directed=True)
-
-
 # ---- PyG data and batches ------------------------------------------------------------------------------------------
 
 PAIR = torch.tensor([[0, 1], [1, 0]])

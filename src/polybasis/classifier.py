@@ -34,6 +34,9 @@ class NodeClassifier:
         **arguments: anything :meth:`polybasis.train.Config.of` takes: the model's own hyperparameters such as ``K`` and
             ``dropout``, and ``hidden``, ``lr``, ``epochs``, ``patience``, ``ensemble_size``, ``label_reuse``, ...
 
+    Predictions do not change with the size of the graph: OptBasisGNN has ``scale="signal"`` unless ``scale`` or
+    ``config`` is given. The paper's scale is ``"unit"``.
+
     After :meth:`fit`: ``model_``, ``classes_`` (sorted), ``val_score_``, ``epochs_``.
 
     >>> import polybasis as pb
@@ -51,7 +54,7 @@ class NodeClassifier:
                 f"pass {', '.join(['model', *arguments] if model else arguments)} inside config, or no config"
             )
         name = model or "optbasisgnn"
-        self.config = config or Config.of(SHORT_NAMES.get(name, name), **arguments)
+        self.config = config or Config.of(SHORT_NAMES.get(name, name), **arguments).for_other_graphs()
         self.seed = seed
         self._trained: TrainedModel | None = None
         self._data: NodeDataset | None = None

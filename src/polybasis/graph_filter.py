@@ -28,7 +28,7 @@ class GraphFilter:
 
     In the optimal basis the Hessian of the first term is the identity, so the solution for one pair is
     :math:`c = V^\top y`; no iterative optimisation is needed. Several pairs use the basis that is optimal for all of
-    them together.
+    them together. With ``normalization="rw"``, norms are weighted by the degrees of the nodes.
 
     Args:
         K: The degree of the polynomial.
@@ -71,9 +71,11 @@ class GraphFilter:
             The filter itself.
 
         Raises:
-            ValueError: If the signals are not finite, have different shapes, or if ``x`` is zero.
+            ValueError: If the signals are not finite, have different shapes, if ``x`` is zero, or if the graph is
+                directed.
             TypeError: If a signal is neither a tensor nor an array.
         """
+        _check_real(graph)
         inputs, outputs = as_channels(x, graph.num_nodes)[0].double(), as_channels(y, graph.num_nodes, "y")[0].double()
         if tuple(x.shape) != tuple(y.shape):
             raise ValueError(f"x has shape {tuple(x.shape)} and y {tuple(y.shape)}; expected the same shape for both")
@@ -83,7 +85,8 @@ class GraphFilter:
         if int(own.rank.sum()) == 0:
             raise ValueError("x is zero everywhere; expected a nonzero signal")
         basis = joint_basis(own)
-        inner = torch.einsum("knd,nd->kd", own.vectors, outputs)  # y in the basis of each signal
+        # y in the basis of each signal
+        inner = torch.einsum("knd,nd->kd", graph.to_symmetric(own.vectors), graph.to_symmetric(outputs))
         coordinates = basis.coordinates(own.gamma[: basis.K + 1], own.sqrt_beta[: basis.K + 1])
         coefficients = torch.einsum("jkd,jd->k", coordinates, inner[: basis.K + 1])
         if self.ridge > 0:
@@ -107,6 +110,7 @@ class GraphFilter:
             ValueError: If the filter is not fitted, or if the signal is not finite or has the wrong shape.
         """
         basis, coefficients = self._fitted()
+        _check_real(graph)
         signal, restore = as_channels(x, graph.num_nodes)
         channels = signal.shape[1]
         alpha = coefficients.unsqueeze(-1).expand(-1, channels).contiguous()
@@ -216,6 +220,11 @@ def joint_basis(own: OptimalBasis) -> Favard:
         sqrt_beta.append(norm)
         gamma.append((nodes * vectors[-1] ** 2).sum())
     return Favard(torch.stack(gamma), torch.stack(sqrt_beta))
+
+
+def _check_real(graph: Graph) -> None:
+    if graph.directed:
+        raise ValueError("graph is directed; GraphFilter fits real signals and requires an undirected graph")
 
 
 def _gram_on_interval(basis: Favard) -> Tensor:

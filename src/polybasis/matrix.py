@@ -98,6 +98,10 @@ class SparseOperator:
                     self._native = native_operator(*self.matrix)
         return self._native
 
+    def __matmul__(self, x: Tensor) -> Tensor:
+        """Returns the product with an (N, d) signal, outside autograd."""
+        return self.product(x.contiguous())
+
     def product(self, x: Tensor) -> Tensor:
         """Returns the product with a contiguous (N, d) signal, outside autograd."""
         if x.numel() == 0:

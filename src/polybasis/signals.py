@@ -15,7 +15,7 @@ AnySignal = TypeVar("AnySignal", bound=Signal)
 
 
 def as_channels(
-    x: AnySignal, num_nodes: int | None = None, name: str = "x"
+    x: AnySignal, num_nodes: int | None = None, name: str = "x", *, allow_complex: bool = False
 ) -> tuple[Tensor, Callable[[Tensor], AnySignal]]:
     """Returns a signal as a matrix with one column per channel, and a function that restores shape and type.
 
@@ -25,6 +25,7 @@ def as_channels(
         x: The signal, (N,), (N, d) or (B, N, d): a torch tensor or a NumPy array. Integers become float64.
         num_nodes: The number of nodes N; by default that of ``x``.
         name: The name of the argument in error messages.
+        allow_complex: Whether the signal may be complex.
 
     Returns:
         The tensor, (N, channels), floating-point, and a function that converts a tensor of shape (..., N, channels) to
@@ -39,7 +40,7 @@ def as_channels(
     >>> signal.shape, restore(2 * signal).shape
     (torch.Size([3, 8]), (4, 3, 2))
     """
-    signal = _as_tensor(x, name)
+    signal = _as_tensor(x, name, allow_complex)
     shape = tuple(signal.shape)
     nodes = "N" if num_nodes is None else str(num_nodes)
     if len(shape) not in (1, 2, 3):
@@ -58,11 +59,13 @@ def as_channels(
     return _to_matrix(signal), restore
 
 
-def _as_tensor(x: Any, name: str) -> Tensor:
+def _as_tensor(x: Any, name: str, allow_complex: bool) -> Tensor:
     if isinstance(x, np.ndarray):
-        if x.dtype != np.bool_ and (not np.issubdtype(x.dtype, np.number) or np.iscomplexobj(x)):
+        if x.dtype != np.bool_ and not np.issubdtype(x.dtype, np.number):
             raise TypeError(f"{name} has dtype {x.dtype}; expected real numbers")
-        if not np.issubdtype(x.dtype, np.floating) or x.dtype.itemsize > 8:
+        if np.iscomplexobj(x):
+            x = x.astype(np.complex128) if x.dtype.itemsize > 16 else x
+        elif not np.issubdtype(x.dtype, np.floating) or x.dtype.itemsize > 8:
             x = x.astype(np.float64)
         # torch requires the native byte order, non-negative strides, and memory that may be written.
         x = torch.from_numpy(np.require(x, x.dtype.newbyteorder("="), ["C", "W"]))
@@ -71,9 +74,9 @@ def _as_tensor(x: Any, name: str) -> Tensor:
         raise TypeError(
             f"{name} is a {kind}; expected a torch tensor or a NumPy array of shape (N,), (N, d) or (B, N, d)"
         )
-    if x.is_complex():
-        raise TypeError(f"{name} has dtype {x.dtype}; expected real numbers")
-    return x if x.is_floating_point() else x.double()
+    if x.is_complex() and not allow_complex:
+        raise TypeError(f"{name} has dtype {x.dtype}; expected real numbers, or a directed graph for complex ones")
+    return x if x.is_floating_point() or x.is_complex() else x.double()
 
 
 def _to_matrix(signal: Tensor) -> Tensor:

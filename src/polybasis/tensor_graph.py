@@ -21,7 +21,7 @@ _MAX_EDGES = 2**30 - 1  # int32 indices in both directions
 
 
 class TensorGraph(Graph):
-    r"""An undirected graph whose edge weights may require gradients, without self-loops.
+    r"""An undirected graph whose edge weights may require gradients. Given self-loops are dropped.
 
     The weight of a node pair is the mean of the weights it is listed with, in either direction. Pairs of weight 0 stay
     in the pattern, because the gradient with respect to their weight is not 0 in general.
@@ -31,25 +31,38 @@ class TensorGraph(Graph):
         num_nodes: The number of nodes N.
         edge_weight: The weights, (E,), finite and non-negative; by default 1.
         ptr: The first node of each graph of a batch and, last, the number of nodes, (G+1,); None for a single graph.
+        add_loops: Give every node a self-loop of weight 1.
 
     >>> import torch
-    >>> weight = torch.ones(2, requires_grad=True)
+    >>> weight = torch.tensor([1.0, 4.0], requires_grad=True)
     >>> graph = TensorGraph(torch.tensor([[0, 1], [1, 2]]), 3, weight)
     >>> (graph @ torch.ones(3, 1)).sum().backward()
     >>> weight.grad
-    tensor([0.3536, 0.3536])
+    tensor([ 0.1789, -0.0447])
     """
 
     def __init__(
-        self, edge_index: Tensor, num_nodes: int, edge_weight: Tensor | None = None, ptr: Tensor | None = None
+        self,
+        edge_index: Tensor,
+        num_nodes: int,
+        edge_weight: Tensor | None = None,
+        ptr: Tensor | None = None,
+        add_loops: bool = False,
     ) -> None:
         self.num_nodes, self.ptr = num_nodes, ptr
-        self.indptr, self.indices, places = torch.ops.polybasis.symmetric_pattern(edge_index, edge_weight, num_nodes)
-        pairs = edge_index.shape[1]
-        weight = edge_index.new_ones(pairs, dtype=torch.float64) if edge_weight is None else edge_weight.double()
-        # Entry 2E collects the self-loops.
-        total = weight.new_zeros(2 * pairs + 1).index_add(0, places, torch.cat([weight, weight]))
-        count = weight.new_zeros(2 * pairs + 1).index_add(0, places, weight.new_ones(2 * pairs))
+        self._edges = edge_index, edge_weight
+        self._derived = {}
+        self.indptr, self.indices, places = torch.ops.polybasis.symmetric_pattern(
+            edge_index, edge_weight, num_nodes, add_loops
+        )
+        given = edge_index.shape[1]
+        weight = edge_index.new_ones(given, dtype=torch.float64) if edge_weight is None else edge_weight.double()
+        if add_loops:
+            weight = torch.cat([weight, weight.new_ones(num_nodes)])
+        entries = self.indices.shape[0]
+        # One more entry collects the self-loops that are dropped.
+        total = weight.new_zeros(entries + 1).index_add(0, places, torch.cat([weight, weight]))
+        count = weight.new_zeros(entries + 1).index_add(0, places, torch.ones_like(torch.cat([weight, weight])))
         self.weight = (total / count.clamp(min=1))[:-1]
         rows, columns = rows_of(self.indptr, self.indices), self.indices.long()
         degree = weight.new_zeros(num_nodes).index_add(0, rows, self.weight)
@@ -64,6 +77,10 @@ class TensorGraph(Graph):
 
     def operator(self, dtype: torch.dtype, device: torch.device) -> SparseOperator:
         return operator_for(self.propagation(dtype, device))
+
+    def with_self_loops(self) -> TensorGraph:
+        edge_index, edge_weight = self._edges
+        return TensorGraph(edge_index, self.num_nodes, edge_weight, self.ptr, add_loops=True)
 
     @property
     def num_edges(self) -> int:  # type: ignore[override]
@@ -88,27 +105,34 @@ def ptr_of_traced_batch(batch: Tensor) -> Tensor:
     return torch.searchsorted(graph_of, torch.arange(batch.shape[0] + 1, device=batch.device))
 
 
-def _symmetric_pattern(edge_index: Tensor, edge_weight: Tensor | None, num_nodes: int) -> tuple[Tensor, ...]:
+def _symmetric_pattern(
+    edge_index: Tensor, edge_weight: Tensor | None, num_nodes: int, add_loops: bool
+) -> tuple[Tensor, ...]:
     pairs = edge_checks.checked_pairs(edge_index.detach())
     edge_checks.checked_num_nodes(pairs, num_nodes)
-    edges = pairs.shape[1]
-    if edges > _MAX_EDGES:
-        raise ValueError(f"edge_index has {edges} edges; graphs with weights to be learned have at most {_MAX_EDGES}")
     if edge_weight is not None:
-        edge_checks.checked_weight(edge_weight.detach(), edges)
+        edge_checks.checked_weight(edge_weight.detach(), pairs.shape[1])
+    kept = pairs[0] != pairs[1]
+    if add_loops:
+        pairs = np.concatenate([pairs, np.tile(np.arange(num_nodes), (2, 1))], axis=1)
+        kept = np.concatenate([kept, np.ones(num_nodes, dtype=bool)])
+    if pairs.shape[1] > _MAX_EDGES:
+        raise ValueError(f"edge_index has {pairs.shape[1]} edges; weights can be learned for at most {_MAX_EDGES}")
+    indptr, indices, places = _empty_pattern(edge_index, edge_weight, num_nodes, add_loops)
     key = np.concatenate([pairs[0] * num_nodes + pairs[1], pairs[1] * num_nodes + pairs[0]])
-    proper = np.flatnonzero(np.concatenate([pairs[0] != pairs[1]] * 2))  # not self-loops
-    entries, inverse = np.unique(key[proper], return_inverse=True)
-    places = np.full(2 * edges, 2 * edges)
-    places[proper] = inverse
-    indptr, indices, _ = _empty_pattern(edge_index, edge_weight, num_nodes)
+    both = np.concatenate([kept, kept])
+    entries, inverse = np.unique(key[both], return_inverse=True)
+    places.fill_(len(key))
+    places[torch.from_numpy(both)] = torch.from_numpy(inverse).to(places.device)
     indptr.copy_(torch.from_numpy(np.searchsorted(entries, np.arange(num_nodes + 1) * num_nodes)))
     indices.zero_()[: len(entries)] = torch.from_numpy(entries % max(num_nodes, 1)).to(indices.device)
-    return indptr, indices, torch.from_numpy(places).to(indices.device)
+    return indptr, indices, places
 
 
-def _empty_pattern(edge_index: Tensor, edge_weight: Tensor | None, num_nodes: int) -> tuple[Tensor, ...]:
-    entries = 2 * edge_index.shape[1]
+def _empty_pattern(
+    edge_index: Tensor, edge_weight: Tensor | None, num_nodes: int, add_loops: bool
+) -> tuple[Tensor, ...]:
+    entries = 2 * (edge_index.shape[1] + num_nodes if add_loops else edge_index.shape[1])
     return (
         edge_index.new_empty(num_nodes + 1, dtype=torch.int32),
         edge_index.new_empty(entries, dtype=torch.int32),
@@ -116,10 +140,12 @@ def _empty_pattern(edge_index: Tensor, edge_weight: Tensor | None, num_nodes: in
     )
 
 
-# The CSR pattern of node pairs in both directions, without self-loops, padded to 2E entries, and the entry of each
-# pair: first those of the pairs as they are given, then those of the opposite direction; 2E for self-loops.
+# The CSR pattern of E node pairs in both directions, padded to 2E entries, and the entry of each pair: first those of
+# the pairs as they are given, then those of the opposite direction; 2E for self-loops, which are dropped. With
+# add_loops, N self-loops are appended to the pairs and kept.
 LIBRARY.define(  # type: ignore[no-untyped-call]
-    "symmetric_pattern(Tensor edge_index, Tensor? edge_weight, SymInt num_nodes) -> (Tensor, Tensor, Tensor)"
+    "symmetric_pattern(Tensor edge_index, Tensor? edge_weight, SymInt num_nodes, bool add_loops) "
+    "-> (Tensor, Tensor, Tensor)"
 )
 LIBRARY.impl("symmetric_pattern", _symmetric_pattern, "CompositeExplicitAutograd")  # type: ignore[no-untyped-call]
 torch.library.register_fake("polybasis::symmetric_pattern", _empty_pattern, lib=LIBRARY)

@@ -24,7 +24,7 @@ class PolynomialBasis(ABC):
         r"""Evaluates all polynomials.
 
         Args:
-            mu: The points, (...).
+            mu: The points, (...): eigenvalues of the operator P, in [-1, 1].
             K: The degree.
 
         Returns:

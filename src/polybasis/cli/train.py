@@ -102,6 +102,12 @@ def train(
         return
     more = {} if out is None else {"model": str(out)}
     print_results(found, as_json, **more)
+    if planned[0].config.model.arguments.get("scale") != configuration.model.arguments.get("scale"):
+        console.print(
+            f"{configuration.model.name} was trained with scale=signal: its predictions do not change with the size of "
+            "the graph; --set scale=unit is the paper's filter",
+            soft_wrap=True,
+        )
     console.print(f"results in {results}" + ("" if out is None else f", model in {out}"), soft_wrap=True)
 
 

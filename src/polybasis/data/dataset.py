@@ -170,6 +170,9 @@ class NodeDataset(LabelledNodes):
         parts = [self.y.numpy(), self.graph.indptr.numpy(), self.graph.indices.numpy()]
         if self.graph.weight is not None:
             parts.append(self.graph.weight.numpy())
+        if self.graph.directed or self.graph.normalization != "sym":
+            digest.update(repr((self.graph, self.graph.lambda_max)).encode())
+            parts.append(self.graph.adjacency().data)
         if isinstance(self.x, SparseFeatures):
             matrix = self.x.to_scipy()
             parts += [matrix.indptr, matrix.indices, matrix.data]

@@ -27,7 +27,8 @@ class OptimalBasis(NamedTuple):
     The attributes are torch tensors, or NumPy arrays if the signal is one.
 
     Attributes:
-        vectors: (K+1, N, d), orthonormal in each channel and zero beyond the channel's rank.
+        vectors: (K+1, N, d), orthonormal in each channel and zero beyond the channel's rank. The inner product is
+            weighted by degrees for ``normalization="rw"``; vectors are complex on a directed graph.
         gamma: (K+1, d), float64: :math:`\gamma_k = \langle P v_k, v_k\rangle`.
         sqrt_beta: (K+1, d), float64: the norm of each residual before normalisation; the first is :math:`\|x\|`.
         rank: (d,), int64: the number of nonzero vectors, at most K+1. The rank can be lower for a smaller K, because a

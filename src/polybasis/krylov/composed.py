@@ -15,9 +15,9 @@ from polybasis.matrix import Matrix
 from polybasis.recurrence import Recurrence
 
 
-def optimal_filter(matrix: Matrix, x: Tensor, alpha: Tensor, signal: bool) -> Tensor:
-    """See :func:`polybasis.krylov.optimal_filter`."""
-    kernels = ReferenceKernels(matrix, matrix.ptr)
+def optimal_filter(matrix: Matrix, x: Tensor, alpha: Tensor, signal: bool, paired: bool) -> Tensor:
+    """See :func:`polybasis.krylov.optimal_filter`, and :class:`ReferenceKernels` for ``paired``."""
+    kernels = ReferenceKernels(matrix, matrix.ptr, paired=paired)
     basis = kernels.optimal_basis(x, kernels.peak(x.detach()), len(alpha) - 1, last_gamma=False)
     return kernels.combine(basis.vectors, scaled_coefficients(alpha, basis.sqrt_beta, signal))
 

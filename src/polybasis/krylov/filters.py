@@ -11,12 +11,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from polybasis.custom_op import is_transformed, merge_channels, split_channels
+from polybasis.custom_op import has_values, is_transformed, merge_channels, split_channels
 from polybasis.graph import Graph
 from polybasis.krylov import operators
 from polybasis.krylov.basis import OptimalBasis
 from polybasis.krylov.kernel_choice import kernels_for
-from polybasis.krylov.operators import finite_peak
+from polybasis.krylov.operators import check_finite, finite_peak
 from polybasis.signals import AnySignal, Signal, as_channels
 
 Scale = Literal["unit", "signal"]
@@ -33,12 +33,15 @@ def optimal_basis(graph: Graph, x: Signal, K: int) -> OptimalBasis:
     Args:
         graph: The graph, N nodes.
         x: The signal, (N, d), finite: a torch tensor or a NumPy array. (N,) and (B, N, d) work as well; the shapes of
-            the result change accordingly. Types narrower than float32 are computed in float32.
+            the result change accordingly. Types narrower than float32 are computed in float32. Signals on a directed
+            graph may be complex.
         K: The degree; the basis has K+1 vectors.
 
     Returns:
         The basis, with ``vectors`` in the data type of ``x``; NumPy arrays if ``x`` is one. On a batch of G graphs,
         every graph has a basis of its own: ``gamma`` and ``sqrt_beta`` have the shape (K+1, G, d), ``rank`` (G, d).
+        With ``normalization="rw"``, norms and inner products are weighted by degrees: :math:`\langle u, v\rangle =
+        \sum_i d_i u_i v_i`, where an isolated node has :math:`d_i = 1`.
 
     Raises:
         ValueError: If the signal is not finite or has the wrong shape.
@@ -51,7 +54,7 @@ def optimal_basis(graph: Graph, x: Signal, K: int) -> OptimalBasis:
     tensor([2])
     """
     checked_degree(K)
-    channels, restore = as_channels(x, graph.num_nodes)
+    channels, restore = as_channels(x, graph.num_nodes, allow_complex=graph.directed)
     signal = checked_signal(graph, channels).detach()
     graphs = () if graph.ptr is None else (graph.num_graphs,)
     if signal.numel() == 0:
@@ -59,14 +62,15 @@ def optimal_basis(graph: Graph, x: Signal, K: int) -> OptimalBasis:
         gamma, sqrt_beta = signal.new_zeros(2, K + 1, *graphs, signal.shape[1], dtype=torch.float64)
         rank = torch.zeros(*graphs, signal.shape[1], dtype=torch.int64, device=signal.device)
     else:
-        kernels = kernels_for(graph.operator(signal.dtype, signal.device), signal)
+        kernels = kernels_for(graph.operator(signal.dtype, signal.device), signal, paired=graph.directed)
         peak = finite_peak(kernels, signal)
         vectors, gamma, sqrt_beta, rank = kernels.optimal_basis(signal, peak, K, last_gamma=True)
         vectors = kernels.standard_layout(vectors)
         if graphs:
             gamma, sqrt_beta = gamma.movedim(1, 0), sqrt_beta.movedim(1, 0)
     return OptimalBasis(
-        restore(vectors.to(channels.dtype)), *(_per_channel(numbers, x) for numbers in (gamma, sqrt_beta, rank))
+        restore(_as_result(graph, vectors, channels)),
+        *(_per_channel(numbers, x) for numbers in (gamma, sqrt_beta, rank)),
     )
 
 
@@ -79,7 +83,7 @@ def optimal_filter(graph: Graph, x: Tensor, alpha: Tensor, scale: Scale = "unit"
 
     Args:
         graph: The graph, N nodes.
-        x: The signal, (N, d) or (B, N, d), finite. Types narrower than float32 are computed in float32.
+        x: The signal, (N,), (N, d) or (B, N, d), finite. Types narrower than float32 are computed in float32.
         alpha: The coefficients, (K+1, d).
         scale: ``"unit"`` is the first formula, the paper's: the result does not change with the length of the signal.
             ``"signal"`` is the second: the result is a polynomial :math:`p(P)\, x` and does not change with the number
@@ -99,15 +103,18 @@ def optimal_filter(graph: Graph, x: Tensor, alpha: Tensor, scale: Scale = "unit"
     tensor([1.2000, 0.0000, 1.6000, 0.0000])
     """
     _check_scale(scale)
-    signal = checked_signal(graph, x)
+    if x.dim() == 1:
+        return optimal_filter(graph, x.unsqueeze(1), alpha, scale).squeeze(1)
     _check_shape("alpha", alpha, (max(len(alpha), 1), x.shape[-1]))
     if x.dim() == 3:
         filtered = optimal_filter(graph, merge_channels(x, 0, len(x)), merge_channels(alpha, None, len(x)), scale)
         return split_channels(filtered, len(x))[0].movedim(1, 0)
+    signal = checked_signal(graph, x)
     if x.numel() == 0:
-        return x * alpha.sum(0)
+        return _as_result(graph, signal * alpha.to(signal).sum(0), x)
     matrix = graph.propagation(signal.dtype, signal.device)
-    return cast(Tensor, operators.optimal_filter(*matrix, signal, alpha.to(signal), scale == "signal")[0]).to(x.dtype)
+    z = cast(Tensor, operators.optimal_filter(*matrix, signal, alpha.to(signal), scale == "signal", graph.directed)[0])
+    return _as_result(graph, z, x)
 
 
 def recurrence_filter(graph: Graph, x: Tensor, alpha: Tensor, s: Tensor, a: Tensor, b: Tensor, c: Tensor) -> Tensor:
@@ -119,7 +126,7 @@ def recurrence_filter(graph: Graph, x: Tensor, alpha: Tensor, s: Tensor, a: Tens
 
     Args:
         graph: The graph, N nodes.
-        x: The signal, (N, d) or (B, N, d), finite. Types narrower than float32 are computed in float32.
+        x: The signal, (N,), (N, d) or (B, N, d), finite. Types narrower than float32 are computed in float32.
         alpha: The coefficients of the filter, (K+1, d).
         s: The initial factor, (d,), nonzero.
         a, b, c: The coefficients of the :class:`~polybasis.bases.Recurrence`, (K, d); ``c[0]`` is unused.
@@ -139,7 +146,8 @@ def recurrence_filter(graph: Graph, x: Tensor, alpha: Tensor, s: Tensor, a: Tens
     >>> torch.equal(z, g @ x)
     True
     """
-    signal = checked_signal(graph, x)
+    if x.dim() == 1:
+        return recurrence_filter(graph, x.unsqueeze(1), alpha, s, a, b, c).squeeze(1)
     channels, K = x.shape[-1], len(alpha) - 1
     _check_shape("alpha", alpha, (max(K + 1, 1), channels))
     _check_shape("s", s, (channels,))
@@ -149,12 +157,13 @@ def recurrence_filter(graph: Graph, x: Tensor, alpha: Tensor, s: Tensor, a: Tens
         merged = [merge_channels(values, None, len(x)) for values in (alpha, s, a, b, c)]
         filtered = recurrence_filter(graph, merge_channels(x, 0, len(x)), *merged)
         return split_channels(filtered, len(x))[0].movedim(1, 0)
+    signal = checked_signal(graph, x)
     if x.numel() == 0:
-        return x * alpha.sum(0)
+        return _as_result(graph, signal * alpha.to(signal).sum(0), x)
     numbers = [values.to(signal) for values in (alpha, s, a, b, c)]
     keep = is_transformed() or (torch.is_grad_enabled() and any(values.requires_grad for values in (signal, *numbers)))
     matrix = graph.propagation(signal.dtype, signal.device)
-    return cast(Tensor, operators.recurrence_filter(*matrix, signal, *numbers, keep)[0]).to(x.dtype)
+    return _as_result(graph, cast(Tensor, operators.recurrence_filter(*matrix, signal, *numbers, keep)[0]), x)
 
 
 def _per_channel(numbers: Tensor, x: AnySignal) -> AnySignal:
@@ -179,21 +188,28 @@ def checked_degree(K: int) -> int:
 
 
 def checked_signal(graph: Graph, x: Tensor) -> Tensor:
-    """Returns ``x`` as a contiguous (N, d) or (B, N, d) tensor in float32 or float64.
+    """Returns ``x`` as the kernels take it: contiguous, (N, d) or (B, N, d), and in float32 or float64.
 
-    Narrower types are converted to float32.
+    Narrower types are converted to float32, and the operator's :meth:`~polybasis.Graph.to_symmetric` is applied: on a
+    directed graph, the result has 2N rows.
 
     Raises:
-        ValueError: If the shape is wrong.
-        TypeError: If ``x`` is not a floating-point tensor.
+        ValueError: If the shape is wrong, or a complex signal is not finite.
+        TypeError: If ``x`` is not a floating-point tensor, nor a complex one on a directed graph.
     """
     if not isinstance(x, Tensor):
         raise TypeError(f"x is a {type(x).__name__}; expected a torch tensor of shape (N, d)")
     if x.dim() not in (2, 3) or x.shape[-2] != graph.num_nodes:
         raise ValueError(f"x has shape {tuple(x.shape)}; expected ({graph.num_nodes}, d), one row per node")
-    if not x.is_floating_point():
-        raise TypeError(f"x has dtype {x.dtype}; expected a floating-point type such as float32")
-    return (x if x.dtype in (torch.float32, torch.float64) else x.float()).contiguous()
+    signal = graph.in_working_precision(x)
+    if graph.directed and has_values():  # the kernels would name the row of the symmetric form
+        check_finite("x", signal)
+    return graph.to_symmetric(signal).contiguous()
+
+
+def _as_result(graph: Graph, y: Tensor, x: Tensor) -> Tensor:
+    """Converts a result of the kernels to the kind of the signal ``x``; it is complex on a directed graph."""
+    return graph.from_symmetric(y) if graph.directed else graph.from_symmetric(y).to(x.dtype)
 
 
 def _check_scale(scale: str) -> None:

@@ -31,7 +31,7 @@ _CACHE: weakref.WeakKeyDictionary[SparseOperator, _Cached] = weakref.WeakKeyDict
 _LOCK = threading.Lock()
 
 
-def kernels_for(operator: SparseOperator, x: Tensor, K: int = 0) -> Kernels:
+def kernels_for(operator: SparseOperator, x: Tensor, K: int = 0, *, paired: bool = False) -> Kernels:
     """Returns the fastest kernels for signals of this shape, created once per matrix.
 
     Args:
@@ -39,7 +39,11 @@ def kernels_for(operator: SparseOperator, x: Tensor, K: int = 0) -> Kernels:
         x: The signal, (N, d).
         K: The degree of a filter, or 0 if all basis vectors are returned to the caller: undoing the permutation of a
             whole basis takes longer than reordered nodes save.
+        paired: Whether the kernels have to keep complex vectors orthogonal, which only the reference does; see
+            :class:`ReferenceKernels`. Its products are native.
     """
+    if paired:
+        return ReferenceKernels(operator, operator.matrix.ptr, paired=True)
     cached = _CACHE.get(operator) or _create(operator)
     kernels, matrix = cached.kernels, operator.matrix
     if not isinstance(kernels, NativeKernels) or matrix.ptr is not None:

@@ -39,28 +39,29 @@ def finite_peak(kernels: Kernels, x: Tensor) -> Tensor:
     return peak
 
 
-def _check_finite(name: str, values: Tensor) -> None:
+def check_finite(name: str, values: Tensor) -> None:
+    """Raises a NonFiniteError that gives the first place of a value that is not finite."""
     finite = torch.isfinite(values)
     if not finite.all():
         place = (~finite).nonzero()[0].tolist()
-        raise NonFiniteError(f"{name}{place} is {float(values[tuple(place)])}; expected finite numbers")
+        raise NonFiniteError(f"{name}{place} is {values[tuple(place)].item()}; expected finite numbers")
 
 
 # ---- optimal filter ------------------------------------------------------------------------------------------------
 
 
 def _optimal_kernel(*arguments: Any) -> tuple[Tensor, ...]:
-    *parts, x, alpha, signal = _detached(arguments)
+    *parts, x, alpha, signal, paired = _detached(arguments)
     x, alpha = x.contiguous(), alpha.contiguous()
-    _check_finite("alpha", alpha)
-    kernels = kernels_for(operator_for(Matrix(*parts)), x, len(alpha) - 1)
+    check_finite("alpha", alpha)
+    kernels = kernels_for(operator_for(Matrix(*parts)), x, len(alpha) - 1, paired=paired)
     basis = kernels.optimal_basis(x, finite_peak(kernels, x), len(alpha) - 1, last_gamma=False)
     z = kernels.combine(basis.vectors, scaled_coefficients(alpha, basis.sqrt_beta, signal))
     return z, *basis
 
 
 def _optimal_fake(
-    indptr: Tensor, indices: Tensor, values: Tensor, ptr: Tensor | None, x: Tensor, alpha: Tensor, signal: bool
+    indptr: Tensor, indices: Tensor, values: Tensor, ptr: Tensor | None, x: Tensor, alpha: Tensor, *_: bool
 ) -> tuple[Tensor, ...]:
     graphs = () if ptr is None else (ptr.shape[0] - 1,)
     numbers = x.new_empty(*graphs, *alpha.shape, dtype=torch.float64)
@@ -69,7 +70,8 @@ def _optimal_fake(
 
 
 def _optimal_setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-    *tensors, ctx.signal = inputs
+    *tensors, signal, paired = inputs
+    ctx.flags = signal, paired
     ctx.save_for_backward(*tensors, *output[1:])
     ctx.save_for_forward(*tensors, *output[1:])
     ctx.mark_non_differentiable(*output[1:])
@@ -79,38 +81,38 @@ def _optimal_setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]
 def _optimal_backward(ctx: Any, z_bar: Tensor | None, *_: Any) -> Gradients:
     *parts, x, alpha, vectors, gamma, sqrt_beta, rank = ctx.saved_tensors
     if z_bar is None:
-        return (None,) * 7
+        return (None,) * 8
     if ctx.needs_input_grad[2]:  # the values of P
-        values_bar, x_bar, alpha_bar = composed_vjp(_composed_optimal(parts, ctx.signal), (parts[2], x, alpha), z_bar)
-        return None, None, values_bar, None, x_bar, alpha_bar, None
-    x_bar, alpha_bar = optimal_adjoint(*parts, vectors, gamma, sqrt_beta, rank, x, alpha, z_bar, ctx.signal)
-    return None, None, None, None, x_bar, alpha_bar, None
+        values_bar, x_bar, alpha_bar = composed_vjp(_composed_optimal(parts, *ctx.flags), (parts[2], x, alpha), z_bar)
+        return None, None, values_bar, None, x_bar, alpha_bar, None, None
+    x_bar, alpha_bar = optimal_adjoint(*parts, vectors, gamma, sqrt_beta, rank, x, alpha, z_bar, *ctx.flags)
+    return None, None, None, None, x_bar, alpha_bar, None, None
 
 
 def _optimal_jvp(ctx: Any, *tangents: Tensor | None) -> tuple[Tensor | None, ...]:
     *parts, x, alpha, _, _, _, _ = ctx.saved_tensors
     primals = (parts[2], x, alpha)
     directions = _or_zeros((tangents[2], tangents[4], tangents[5]), primals)
-    return composed_jvp(_composed_optimal(parts, ctx.signal), primals, directions), None, None, None, None
+    return composed_jvp(_composed_optimal(parts, *ctx.flags), primals, directions), None, None, None, None
 
 
 def _optimal_vmap(info: Any, in_dims: tuple[int | None, ...], *arguments: Any) -> tuple[Any, Any]:
     if _any_batched(in_dims[:4]):
         return cast(tuple[Any, Any], looped_vmap(optimal_filter, info, in_dims, arguments))
-    *parts, x, alpha, signal = arguments
+    *parts, x, alpha, signal, paired = arguments
     x, alpha = _merged((x, alpha), in_dims[4:6], info.batch_size)
-    return _split(optimal_filter(*parts, x, alpha, signal), info.batch_size)
+    return _split(optimal_filter(*parts, x, alpha, signal, paired), info.batch_size)
 
 
-def _composed_optimal(parts: list[Any], signal: bool) -> Any:
+def _composed_optimal(parts: list[Any], *flags: bool) -> Any:
     indptr, indices, _, ptr = parts
-    return lambda values, x, alpha: composed.optimal_filter(Matrix(indptr, indices, values, ptr), x, alpha, signal)
+    return lambda values, x, alpha: composed.optimal_filter(Matrix(indptr, indices, values, ptr), x, alpha, *flags)
 
 
 def _optimal_adjoint_kernel(*arguments: Any) -> tuple[Tensor, Tensor]:
-    *tensors, signal = _detached(arguments)
+    *tensors, signal, paired = _detached(arguments)
     *parts, vectors, gamma, sqrt_beta, rank, _, alpha, z_bar = tensors
-    kernels = kernels_for(operator_for(Matrix(*parts)), z_bar, len(alpha) - 1)
+    kernels = kernels_for(operator_for(Matrix(*parts)), z_bar, len(alpha) - 1, paired=paired)
     scaled = scaled_coefficients(alpha.contiguous(), sqrt_beta, signal)
     basis = OptimalBasis(*(part.contiguous() for part in (vectors, gamma, sqrt_beta, rank)))
     x_bar, alpha_bar = kernels.optimal_adjoint(basis, scaled, z_bar.contiguous(), signal=signal)
@@ -122,20 +124,21 @@ def _optimal_adjoint_kernel(*arguments: Any) -> tuple[Tensor, Tensor]:
 def _optimal_adjoint_backward(ctx: Any, *bars: Tensor | None) -> Gradients:
     *parts, x, alpha, z_bar = ctx.saved_tensors
     values_bar, x_bar, alpha_bar, z_bar_bar = composed_vjp(
-        _composed_optimal_adjoint(parts, ctx.signal), (parts[2], x, alpha, z_bar), _or_zeros(bars, (x, alpha))
+        _composed_optimal_adjoint(parts, *ctx.flags), (parts[2], x, alpha, z_bar), _or_zeros(bars, (x, alpha))
     )
-    return None, None, values_bar, None, *(None,) * 4, x_bar, alpha_bar, z_bar_bar, None
+    return None, None, values_bar, None, *(None,) * 4, x_bar, alpha_bar, z_bar_bar, None, None
 
 
 def _optimal_adjoint_jvp(ctx: Any, *tangents: Tensor | None) -> Any:
     *parts, x, alpha, z_bar = ctx.saved_tensors
     primals = (parts[2], x, alpha, z_bar)
     directions = _or_zeros((tangents[2], *tangents[8:11]), primals)
-    return composed_jvp(_composed_optimal_adjoint(parts, ctx.signal), primals, directions)
+    return composed_jvp(_composed_optimal_adjoint(parts, *ctx.flags), primals, directions)
 
 
 def _optimal_adjoint_setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-    *parts, _, _, _, _, x, alpha, z_bar, ctx.signal = inputs
+    *parts, _, _, _, _, x, alpha, z_bar, signal, paired = inputs
+    ctx.flags = signal, paired
     ctx.save_for_backward(*parts, x, alpha, z_bar)
     ctx.save_for_forward(*parts, x, alpha, z_bar)
     ctx.set_materialize_grads(False)
@@ -145,24 +148,26 @@ def _optimal_adjoint_vmap(info: Any, in_dims: tuple[int | None, ...], *arguments
     # Vectors that were computed for the whole batch have the layout of merged channels; others cannot be repeated.
     if _any_batched(in_dims[:4]) or in_dims[4] is None:
         return cast(tuple[Any, Any], looped_vmap(optimal_adjoint, info, in_dims, arguments))
-    *parts, signal = arguments
+    *parts, signal, paired = arguments
     merged = _merged(parts[4:], in_dims[4:11], info.batch_size)
-    return _split(optimal_adjoint(*parts[:4], *merged, signal), info.batch_size)
+    return _split(optimal_adjoint(*parts[:4], *merged, signal, paired), info.batch_size)
 
 
-def _composed_optimal_adjoint(parts: list[Any], signal: bool) -> Any:
+def _composed_optimal_adjoint(parts: list[Any], *flags: bool) -> Any:
     indptr, indices, _, ptr = parts
 
     def adjoint(values: Tensor, x: Tensor, alpha: Tensor, z_bar: Tensor) -> tuple[Tensor, ...]:
         matrix = Matrix(indptr, indices, values, ptr)
-        return composed_vjp(lambda x, alpha: composed.optimal_filter(matrix, x, alpha, signal), (x, alpha), z_bar)
+        return composed_vjp(lambda x, alpha: composed.optimal_filter(matrix, x, alpha, *flags), (x, alpha), z_bar)
 
     return adjoint
 
 
-# z = sum_k alpha_k v_k, times |x| with `signal`, and the optimal basis of x in the layout of the kernels.
+# z = sum_k alpha_k v_k, times |x| with `signal`, and the optimal basis of x in the layout of the kernels. Signals are
+# complex with `paired`; see ReferenceKernels.
 optimal_filter = CustomOp(
-    f"optimal_filter({MATRIX_SCHEMA}, Tensor x, Tensor alpha, bool signal) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
+    f"optimal_filter({MATRIX_SCHEMA}, Tensor x, Tensor alpha, bool signal, bool paired) "
+    "-> (Tensor, Tensor, Tensor, Tensor, Tensor)",
     _optimal_kernel,
     fake=_optimal_fake,
     setup_context=_optimal_setup,
@@ -174,7 +179,7 @@ optimal_filter = CustomOp(
 # The gradients with respect to x and alpha. x is needed for second derivatives only.
 optimal_adjoint = CustomOp(
     f"optimal_adjoint({MATRIX_SCHEMA}, Tensor vectors, Tensor gamma, Tensor sqrt_beta, Tensor rank, Tensor x, "
-    "Tensor alpha, Tensor z_bar, bool signal) -> (Tensor, Tensor)",
+    "Tensor alpha, Tensor z_bar, bool signal, bool paired) -> (Tensor, Tensor)",
     _optimal_adjoint_kernel,
     fake=lambda *arguments: tuple(like.new_empty(like.shape) for like in arguments[8:10]),
     setup_context=_optimal_adjoint_setup,
@@ -192,7 +197,7 @@ def _recurrence_kernel(*arguments: Any) -> tuple[Tensor, Tensor]:
     *parts, x, alpha, s, a, b, c = tensors
     x, alpha, *numbers = (values.contiguous() for values in (x, alpha, s, a, b, c))
     for name, values in zip(("alpha", *Recurrence._fields), (alpha, *numbers), strict=True):
-        _check_finite(name, values)
+        check_finite(name, values)
     if (s == 0).any():
         raise ValueError("s has an entry that is 0; expected nonzero numbers, because every h_k is a multiple of s")
     kernels = kernels_for(operator_for(Matrix(*parts)), x, len(alpha) - 1)

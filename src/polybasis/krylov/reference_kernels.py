@@ -15,7 +15,7 @@ from torch import Tensor
 
 from polybasis.krylov.basis import OptimalBasis
 from polybasis.krylov.rank import basis_ends
-from polybasis.matrix import Matrix
+from polybasis.matrix import Matrix, SparseOperator
 from polybasis.recurrence import Recurrence
 
 
@@ -23,13 +23,21 @@ class ReferenceKernels:
     """Kernels made of torch operations, for any device. Vectors are stored in the standard layout (K+1, N, d).
 
     Args:
-        matrix: P, as a torch sparse tensor or a :class:`polybasis.matrix.Matrix`, in the data type of the signals.
+        matrix: P in the data type of the signals: a torch sparse tensor, a :class:`polybasis.matrix.Matrix`, or its
+            operator.
         ptr: The boundaries of the graphs of a batch; see :class:`polybasis.matrix.Matrix`.
+        paired: Whether rows 2i and 2i + 1 are the real and imaginary parts of complex numbers; see
+            :mod:`polybasis.propagation`. Every eigenvalue of P is then double, with eigenvectors u and iu. In exact
+            arithmetic a Krylov space is orthogonal to i times itself. Rounding errors in that direction grow as soon as
+            an eigenvector has converged, unless vectors are orthogonalised against :math:`i v_j` as well.
     """
 
-    def __init__(self, matrix: Tensor | Matrix, ptr: Tensor | None = None) -> None:
+    def __init__(
+        self, matrix: Tensor | Matrix | SparseOperator, ptr: Tensor | None = None, *, paired: bool = False
+    ) -> None:
         self._matrix = matrix
         self._ptr = ptr
+        self._paired = paired
         if ptr is not None:
             sizes = ptr.diff()
             self._sizes = sizes.unsqueeze(1)  # (G, 1)
@@ -44,6 +52,7 @@ class ReferenceKernels:
 
     def optimal_basis(self, x: Tensor, peak: Tensor, K: int, *, last_gamma: bool) -> OptimalBasis:
         dtype, nodes = x.dtype, len(x) if self._ptr is None else self._sizes
+        nodes = nodes // 2 if self._paired else nodes
         # Scaling by a power of two is exact and keeps the squares of any finite signal in range.
         usable = peak >= torch.finfo(dtype).tiny
         power = torch.where(usable, torch.frexp(peak).exponent - 1, 0)
@@ -74,6 +83,7 @@ class ReferenceKernels:
             gamma.append(self._dot(w, vectors[k]))
             if k < K:
                 V = torch.stack(vectors)
+                V = torch.cat([V, times_i(V)]) if self._paired else V
                 for _ in range(2):
                     w = w - (self._spread(self._dot(w, V).to(dtype)) * V).sum(0)
         scale = torch.where(usable, torch.ldexp(torch.ones_like(peak), power), 0)
@@ -98,13 +108,16 @@ class ReferenceKernels:
         for k in range(K - 1, -1, -1):
             # The adjoint of Gram-Schmidt against all of v_0, .., v_k. Orthogonalising u against v_k and v_{k+1} only is
             # equivalent in exact arithmetic but unstable.
-            u, inner = lam[k + 1], torch.zeros_like(gamma[: k + 2])
+            known = torch.cat([V[: k + 2], times_i(V[: k + 1])]) if self._paired else V[: k + 2]
+            u, inner = lam[k + 1], gamma.new_zeros(len(known), *gamma.shape[1:])
             for _ in range(2):
-                more = self._dot(u, V[: k + 2])
-                u = u - (self._spread(more.to(dtype)) * V[: k + 2]).sum(0)
+                more = self._dot(u, known)
+                u = u - (self._spread(more.to(dtype)) * known).sum(0)
                 inner += more
             u = u * r[k + 1]
             lam[: k + 1] -= self._spread(inner[: k + 1].to(dtype)) * V[k + 1]
+            if self._paired:  # the adjoint of multiplication by i is multiplication by -i
+                lam[: k + 1] += self._spread(inner[k + 2 :].to(dtype)) * times_i(V[k + 1])
             lam[k] += self._matrix @ u - g[k] * u
             if k > 0:
                 lam[k - 1] -= b[k] * u
@@ -170,6 +183,12 @@ class ReferenceKernels:
         if numbers.dim() == 2:  # the same for all graphs
             return numbers.unsqueeze(1).expand(-1, len(self._sizes), -1)
         return numbers.movedim(1, 0)
+
+
+def times_i(x: Tensor) -> Tensor:
+    """Multiplies complex numbers, whose parts are in rows 2i and 2i + 1 of (..., 2N, d), by the imaginary unit."""
+    parts = x.reshape(*x.shape[:-2], -1, 2, x.shape[-1])
+    return torch.stack((-parts[..., 1, :], parts[..., 0, :]), dim=-2).reshape(x.shape)
 
 
 def _total_dot(u: Tensor, v: Tensor) -> Tensor:

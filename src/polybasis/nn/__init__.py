@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from polybasis.lazy import lazy_exports
 
 if TYPE_CHECKING:
+    from polybasis.nn.explainable import Explainable as Explainable
     from polybasis.nn.favard_conv import FavardConv as FavardConv
     from polybasis.nn.models.linear_filter_linear import FavardGNN as FavardGNN
     from polybasis.nn.models.linear_filter_linear import OptBasisGNN as OptBasisGNN
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 __getattr__, __dir__, __all__ = lazy_exports(
     __name__,
     {
+        "explainable": ["Explainable"],
         "favard_conv": ["FavardConv"],
         "models.linear_filter_linear": ["FavardGNN", "OptBasisGNN"],
         "models.model": ["MODELS", "model_class"],

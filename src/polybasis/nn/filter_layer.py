@@ -102,7 +102,7 @@ class FilterLayer(torch.nn.Module, ABC):
         """Filters a signal.
 
         Args:
-            x: The signal, (N, channels), or several signals, (B, N, channels).
+            x: The signal, (N, channels); (N,) for a single channel; or several signals, (B, N, channels).
             edge_index: A :class:`polybasis.Graph`; node pairs of shape (2, E), which are made undirected and stripped
                 of self-loops; or a sparse adjacency matrix in a format of :meth:`polybasis.Graph.from_adjacency`. The
                 graph of a tensor of node pairs is built once and kept as long as the tensor.
@@ -120,7 +120,7 @@ class FilterLayer(torch.nn.Module, ABC):
         """
         if isinstance(edge_index, Graph) and edge_weight is None and batch is None:
             return self.filter(x, edge_index)
-        return self.filter(x, graph_of(edge_index, x.shape[-2], edge_weight, batch))
+        return self.filter(x, graph_of(edge_index, x.shape[0 if x.dim() == 1 else -2], edge_weight, batch))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.channels}, K={self.K})"

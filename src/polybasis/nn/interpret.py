@@ -26,7 +26,7 @@ class Filters:
     """The filters of a model on one graph.
 
     Attributes:
-        mu: Points of the spectrum, (n,).
+        mu: Points of the spectrum of P, (n,), in [-1, 1]; see :meth:`polybasis.Graph.eigenvalue`.
         responses: The frequency response of each channel, (n, channels).
         basis: The polynomial basis of the filters.
         values: The basis polynomials, (K+1, n); the median over channels if each channel has its own basis.
@@ -147,7 +147,9 @@ def spectral_density(graph: Graph, bins: int = 60) -> tuple[NDArray[np.float64],
     1.0
     """
     generator = torch.Generator().manual_seed(0)
-    signals = torch.randn(graph.num_nodes, PROBES, generator=generator, dtype=torch.float64)
+    rows = 2 * graph.num_nodes if graph.directed else graph.num_nodes
+    noise = torch.randn(rows, PROBES, generator=generator, dtype=torch.float64)  # white in the symmetric form of P
+    signals = graph.from_symmetric(noise)
     nodes, weights = optimal_basis(graph, signals, min(PROBE_DEGREE, graph.num_nodes)).weight_function()
     nodes = nodes.clamp(-1, 1)  # rounding can move the eigenvalue 1 out of the interval
     heights, edges = np.histogram(nodes.flatten(), bins=bins, range=(-1, 1), weights=weights.flatten(), density=True)

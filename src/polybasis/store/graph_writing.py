@@ -53,6 +53,8 @@ def write_graph_folder(path: str | Path, dataset: NodeDataset) -> GraphFolder:
     if dataset.structure_only:
         raise ValueError(f"{dataset.name} has no features, but a graph folder needs them; pass --features or features")
     graph = dataset.graph
+    if graph.directed or graph.normalization != "sym":
+        raise ValueError(f'{graph!r}: graph folders hold undirected graphs with normalization="sym"')
     indptr, indices = graph.indptr.numpy().astype(np.int64), graph.indices.numpy()
     if (np.repeat(np.arange(graph.num_nodes), np.diff(indptr)) == indices).any():
         raise ValueError("the graph has self-loops; graph folders cannot hold them: drop them")

@@ -160,6 +160,18 @@ class Config:
         """
         return _changed(type(self), {item.name: getattr(self, item.name) for item in fields(self)}, values)
 
+    def for_other_graphs(self) -> Config:
+        """This configuration with a model whose predictions do not change with the size of the graph.
+
+        Only OptBasisGNN changes: its filter gets ``scale="signal"``, unless a scale is set.
+
+        >>> Config.of("optbasisgnn").for_other_graphs().model.arguments
+        {'scale': 'signal'}
+        """
+        if self.hyperparameters().get("scale") != "unit" or "scale" in self.model.arguments:
+            return self
+        return self.replace(scale="signal")
+
     def __post_init__(self) -> None:
         known = self.hyperparameters()
         for name in self.model.arguments:

@@ -155,11 +155,16 @@ class Job:
 
 
 def adapt_config(config: Config, source: Source) -> Config:
-    """Adapts a configuration to the data: a store determines the feature transform and, by default, the degree.
+    """Adapts a configuration to the data.
+
+    A store determines the feature transform and, by default, the degree. A model of the user's own tables is made to
+    predict on other graphs; see :meth:`Config.for_other_graphs`.
 
     Raises:
         ValueError: if the configuration contradicts the store.
     """
+    if source.kind == "tables":
+        return config.for_other_graphs()
     if source.kind != "store":
         return config
     data = source.open()

@@ -6,6 +6,7 @@ from torch import Tensor
 
 from polybasis.features import Features
 from polybasis.graph import Graph
+from polybasis.krylov.filters import Scale
 from polybasis.nn.favard_conv import FavardConv, RecurrenceKind
 from polybasis.nn.filter_layer import FilterLayer
 from polybasis.nn.linear import FeatureLinear, dropout
@@ -76,6 +77,8 @@ class OptBasisGNN(LinearFilterLinear):
         K: The degree of the filters.
         dropout: The dropout probability before each linear layer.
         dropout2: The dropout probability before the filter.
+        scale: The scale of the filter, ``"unit"`` as in the paper, or ``"signal"``, with which predictions do not
+            change with the size of the graph; see :class:`polybasis.nn.OptBasisConv`.
         num_nodes: Unused.
 
     >>> import torch, polybasis as pb
@@ -94,9 +97,10 @@ class OptBasisGNN(LinearFilterLinear):
         K: int = 10,
         dropout: float = 0.5,
         dropout2: float = 0.5,
+        scale: Scale = "unit",
         num_nodes: int | None = None,
     ) -> None:
-        conv = OptBasisConv(hidden_channels, K)
+        conv = OptBasisConv(hidden_channels, K, scale)
         super().__init__(in_channels, hidden_channels, out_channels, num_nodes, conv, dropout, dropout2)
 
 

@@ -35,7 +35,7 @@ Start = Literal["optimal", "chebyshev"]  # the initial recurrence of FavardGNN; 
 
 
 def _optbasis(channels: int, K: int) -> FilterLayer:
-    return OptBasisConv(channels, K)
+    return OptBasisConv(channels, K, scale="signal")
 
 
 def _favard(channels: int, K: int, recurrence: RecurrenceKind = "free", start: Start = "optimal") -> FilterLayer:
@@ -95,8 +95,8 @@ def precomputed_hyperparameters(model: str) -> dict[str, Any]:
 class PrecomputedGNN(Model):
     """A filter on a precomputed basis, then an MLP.
 
-    All filters are homogeneous in the signal: coefficients in the optimal basis are multiplied by the norms of the
-    signals. Initially, every filter except those of SIGN and JacobiConv is close to the identity.
+    All filters are homogeneous in the signal: that of OptBasisGNN has ``scale="signal"``. Initially,
+    every filter except those of SIGN and JacobiConv is close to the identity.
 
     Args:
         model: the model whose filter is used: ``optbasisgnn``, ``favardgnn``, ``gpr-gnn``, ``bernnet``, ``chebnetii``,
@@ -147,10 +147,7 @@ class PrecomputedGNN(Model):
         gamma, sqrt_beta = gamma[: self.K + 1], sqrt_beta[: self.K + 1]
         if self.conv is None:
             return Monomial().coordinates(gamma, sqrt_beta).to(self._dtype)
-        own = self.conv.coordinates(gamma, sqrt_beta)
-        if isinstance(self.conv, OptBasisConv):
-            own = own * sqrt_beta[0]
-        return own.to(self._dtype).unsqueeze(1)
+        return self.conv.coordinates(gamma, sqrt_beta).to(self._dtype).unsqueeze(1)
 
     @property
     def _dtype(self) -> torch.dtype:
@@ -212,7 +209,7 @@ class PrecomputedGNN(Model):
 
 
 def basis_of(graph: Graph, x: Tensor, K: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The basis that a store would contain; if the graph has weights, that of :func:`polybasis.optimal_basis`.
+    """The basis that a store would contain; that of :func:`polybasis.optimal_basis` for weights or other operators.
 
     Args:
         graph: the graph, N nodes.
@@ -222,7 +219,8 @@ def basis_of(graph: Graph, x: Tensor, K: int) -> tuple[Tensor, Tensor, Tensor]:
     Returns:
         Vectors, (N, K+1, d); gamma and sqrt_beta, (K+1, d).
     """
-    if graph.weight is None and native.kernels() is not None:
+    normalized = graph.normalization == "sym" and not graph.directed
+    if normalized and graph.weight is None and native.kernels() is not None:
         return plain_basis(graph, x, K)
     basis = optimal_basis(graph, x, K)
     return basis.vectors.movedim(0, 1), basis.gamma, basis.sqrt_beta

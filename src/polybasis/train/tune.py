@@ -57,9 +57,9 @@ def suggest(trial: optuna.Trial, start: Config) -> Config:
     The paper lists learning rates up to 0.5; this search space includes all that its published hyperparameters use.
     """
     values: dict[str, Any] = {}
-    for name in start.hyperparameters():
+    for name, default in start.hyperparameters().items():
         choices = DROPOUTS if "dropout" in name else ARGUMENTS.get(name)
-        if choices is not None:
+        if choices is not None and not isinstance(default, str):  # JacobiConv's scale is a number, OptBasisGNN's is not
             values[name] = trial.suggest_categorical(name, choices)
     roles: list[str] = list(start.replace(hidden=2, ensemble_size=1).make_model(2, 2, 2).parameter_groups())
     lr = {role: trial.suggest_categorical(f"lr.{role}", LEARNING_RATES) for role in roles}

@@ -24,6 +24,10 @@ _SAME_WEIGHT = 1e-6
 _MIN_PAIRS_PER_THREAD = 2**20  # below this number, a thread costs more than it saves
 
 
+class ConflictingWeightsError(ValueError):
+    """A node pair is listed with different weights."""
+
+
 class Adjacency(NamedTuple):
     """A symmetric matrix in CSR format with sorted columns; ``weight`` is None if every nonzero is 1.
 
@@ -154,11 +158,11 @@ def _first_of_equals(ordered: IntArray) -> NDArray[np.bool_]:
     return first
 
 
-def _conflicting_weights(pair: tuple[int, int], pairs: IntArray, weight: FloatArray) -> ValueError:
+def _conflicting_weights(pair: tuple[int, int], pairs: IntArray, weight: FloatArray) -> ConflictingWeightsError:
     low, high = pair
     given = weight[(np.minimum(pairs[0], pairs[1]) == low) & (np.maximum(pairs[0], pairs[1]) == high)]
     other = given[_different(given[0], given)][0]
-    return ValueError(
+    return ConflictingWeightsError(
         f"edge_weight gives the pair {pair} two weights, {_distinct(given[0], other)}; "
         "expected one weight per undirected edge"
     )

@@ -19,6 +19,8 @@ def checked_pairs(edge_index: Tensor | ArrayLike) -> IntArray:
     if pairs.ndim != 2 or pairs.shape[0] != 2:
         listed = pairs.ndim == 2 and pairs.shape[1] == 2
         hint = "; the pairs are in its rows, so pass edge_index.T" if listed else ""
+        if pairs.ndim == 2 and pairs.shape[0] == pairs.shape[1] and np.issubdtype(pairs.dtype, np.floating):
+            hint = "; pass a dense adjacency matrix as a sparse one"
         raise ValueError(f"edge_index has shape {pairs.shape}; expected (2, E){hint}")
     if pairs.size and not np.issubdtype(pairs.dtype, np.integer):
         raise TypeError(f"edge_index has dtype {pairs.dtype}; expected integers")

@@ -202,8 +202,6 @@ class Graph:
                 [ 0.0000, -0.7071,  0.0000]], dtype=torch.float64)
         """
         edges = conversions.edges_of_pairs(edge_index, num_nodes, edge_weight)
-        if isinstance(edge_weight, Tensor) and edge_weight.requires_grad:
-            return _differentiable(edges, self_loops, directed, batch, normalization)
         ptr = None if batch is None else edge_checks.ptr_of_batch(batch)
         if ptr is not None and edges.num_nodes is None:
             edges = edges._replace(num_nodes=int(ptr[-1]))
@@ -235,6 +233,11 @@ class Graph:
         >>> pb.Graph.from_adjacency(torch.tensor([[0.0, 1.0], [1.0, 0.0]]).to_sparse_csr())
         Graph(num_nodes=2, num_edges=1)
         """
+        if isinstance(adjacency, Tensor) and adjacency.requires_grad:
+            raise ValueError(
+                "adjacency requires gradients, which do not flow through sparse matrices; pass edge_index and "
+                "edge_weight"
+            )
         return cls._from_edges(conversions.edges_of(adjacency), self_loops, directed, **operator)
 
     @classmethod
@@ -297,8 +300,10 @@ class Graph:
         if edge_weight is None:
             edge_weight = getattr(data, "edge_weight", None)
         if edge_index is None:
+            if edge_weight is not None:
+                raise ValueError("edge_weight was given with adj_t, which has its own weights; omit edge_weight")
             edges = conversions.edges_of(adj_t)
-            edges = edges if edge_weight is None else edges._replace(weight=edge_weight)
+            edges = edges._replace(pairs=np.asarray(edges.pairs)[::-1])  # adj_t is the transpose
         else:
             attributes = getattr(data, "edge_attr", None)
             if edge_weight is None and attributes is not None:
@@ -401,8 +406,26 @@ class Graph:
         nodes = edge_checks.checked_num_nodes(pairs, edges.num_nodes)
         weight = None if edges.weight is None else edge_checks.checked_weight(edges.weight, pairs.shape[1])
         if ptr is not None:
+            ptr = ptr.detach().cpu().long()
             edge_checks.check_ptr(ptr, nodes)
             edge_checks.check_within_graphs(pairs, ptr)
+        if isinstance(edges.weight, Tensor) and edges.weight.requires_grad:
+            return _differentiable(pairs, edges.weight, nodes, self_loops, directed, ptr, **operator)
+        with ordinary_tensors():
+            return cls._from_checked(edges, pairs, weight, nodes, self_loops, directed, ptr, **operator)
+
+    @classmethod
+    def _from_checked(
+        cls,
+        edges: EdgeList,
+        pairs: IntArray,
+        weight: FloatArray | None,
+        nodes: int,
+        self_loops: SelfLoops,
+        directed: bool | None,
+        ptr: Tensor | None,
+        **operator: Unpack[OperatorArguments],
+    ) -> Graph:
         if directed:
             if edges.directed is False:  # an undirected graph may list every edge once
                 pairs = np.concatenate([pairs, pairs[::-1]], axis=1)
@@ -415,8 +438,9 @@ class Graph:
         if directed is None and edges.directed is not False and evidently and one_way:
             warnings.warn(
                 f"{one_way} of {between_nodes} node pairs are listed in one direction only; all are used in both "
-                "directions; pass directed=False to accept this without a warning, or directed=True to keep directions",
-                stacklevel=3,
+                "directions; Graph.from_edge_index(.., directed=False) accepts this without a warning, and "
+                "directed=True keeps directions",
+                stacklevel=4,
             )
         return cls(adjacency, ptr, **operator)
 
@@ -757,25 +781,23 @@ def _components(graph: Graph) -> tuple[int, Tensor, Tensor]:
 
 
 def _differentiable(
-    edges: EdgeList,
+    pairs: IntArray,
+    weight: Tensor,
+    nodes: int,
     self_loops: SelfLoops,
     directed: bool | None,
-    batch: Tensor | ArrayLike | None,
-    normalization: Normalization | None,
+    ptr: Tensor | None,
+    **operator: Unpack[OperatorArguments],
 ) -> Graph:
     """Returns the graph of weights that require gradients."""
     from polybasis.tensor_graph import TensorGraph
 
-    if self_loops != "drop" or directed or normalization != "sym":
+    if self_loops != "drop" or directed or operator.get("normalization", "sym") != "sym":
         raise ValueError(
             "edge_weight requires gradients, which only undirected graphs without self-loops and with "
-            'normalization="sym" support; pass edge_weight.detach() to do without them'
+            'normalization="sym" support; pass edge_weight.detach() to train without gradients of the weights'
         )
-    pairs = torch.as_tensor(edges.pairs)
-    ptr = None if batch is None else edge_checks.ptr_of_batch(batch)
-    nodes = edges.num_nodes if ptr is None else int(ptr[-1])
-    checked = edge_checks.checked_num_nodes(edge_checks.checked_pairs(pairs), nodes)
-    return TensorGraph(pairs, checked, cast(Tensor, edges.weight), ptr)
+    return TensorGraph(torch.from_numpy(pairs).to(weight.device), nodes, weight, ptr)
 
 
 def as_graph(value: Any, num_nodes: int | None = None, edge_weight: Tensor | ArrayLike | None = None) -> Graph:
@@ -788,7 +810,7 @@ def as_graph(value: Any, num_nodes: int | None = None, edge_weight: Tensor | Arr
         edge_weight: The weights of node pairs, (E,); must be omitted with a Graph or a matrix.
 
     Raises:
-        ValueError: If ``edge_weight`` is given with a Graph or matrix, or if the number of nodes is another one.
+        ValueError: If ``edge_weight`` is given with a Graph or matrix, or if the number of nodes does not match.
 
     >>> import torch
     >>> as_graph(torch.eye(3).to_sparse(), num_nodes=3)

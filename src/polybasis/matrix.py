@@ -78,9 +78,11 @@ class SparseOperator:
 
     Args:
         matrix: The matrix; gradients are ignored.
+        lasting: Whether the matrix is used again and again, so that buffers may be kept for it.
     """
 
-    def __init__(self, matrix: Matrix) -> None:
+    def __init__(self, matrix: Matrix, lasting: bool = False) -> None:
+        self.lasting = lasting
         used = int(matrix.indptr[-1])
         self.matrix = matrix._replace(
             indices=matrix.indices[:used].contiguous(), values=matrix.values.detach()[:used].contiguous()
@@ -135,7 +137,7 @@ def _address(matrix: Matrix) -> tuple[Any, ...]:
 
 def owned_operator(matrix: Matrix) -> SparseOperator:
     """Returns the operator of a matrix that will be used again; it is found by :func:`operator_for` while it lives."""
-    operator = SparseOperator(matrix)
+    operator = SparseOperator(matrix, lasting=True)
     _OWNED[_address(operator.matrix)] = operator
     return operator
 
@@ -154,7 +156,8 @@ def operator_for(matrix: Matrix) -> SparseOperator:
             return _RECENT[key][1]
     operator = SparseOperator(matrix)
     with _RECENT_LOCK:
-        _RECENT[key] = matrix, operator  # the matrix is kept, so that no other tensor gets its address
+        # The matrix is kept, so that no other tensor gets its address, but not what its values were computed from.
+        _RECENT[key] = matrix._replace(values=matrix.values.detach()), operator
         while len(_RECENT) > _MAX_RECENT:
             _RECENT.popitem(last=False)
     return operator

@@ -9,10 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 import torch
 from torch import Tensor
 
 from polybasis import edge_checks
+from polybasis.adjacency import FloatArray
 from polybasis.custom_op import LIBRARY, is_transformed
 from polybasis.graph import Graph
 from polybasis.matrix import Matrix, SparseOperator, operator_for, rows_of
@@ -56,24 +58,48 @@ class TensorGraph(Graph):
             edge_index, edge_weight, num_nodes, add_loops
         )
         given = edge_index.shape[1]
-        weight = edge_index.new_ones(given, dtype=torch.float64) if edge_weight is None else edge_weight.double()
+        weight = (
+            edge_index.new_ones(given, dtype=torch.float64) if edge_weight is None else edge_weight.double().reshape(-1)
+        )
         if add_loops:
             weight = torch.cat([weight, weight.new_ones(num_nodes)])
         entries = self.indices.shape[0]
         # One more entry collects the self-loops that are dropped.
-        total = weight.new_zeros(entries + 1).index_add(0, places, torch.cat([weight, weight]))
-        count = weight.new_zeros(entries + 1).index_add(0, places, torch.ones_like(torch.cat([weight, weight])))
-        self.weight = (total / count.clamp(min=1))[:-1]
+        count = weight.new_zeros(entries + 1).index_add(0, places, weight.new_ones(entries))
+        share = torch.cat([weight, weight]) / count[places]
+        self.weight = weight.new_zeros(entries + 1).index_add(0, places, share)[:-1]
+        self._add_loops = add_loops
+        # Relative to a power of two near the largest weight, no degree overflows, and no value depends on the batch.
+        largest = torch.cat([weight.detach(), weight.new_zeros(1)]).amax()
+        unit = torch.where(largest > 0, torch.exp2(torch.where(largest > 0, largest, 1).log2().floor()), 1)
+        relative = self.weight / unit
         rows, columns = rows_of(self.indptr, self.indices), self.indices.long()
-        degree = weight.new_zeros(num_nodes).index_add(0, rows, self.weight)
+        degree = weight.new_zeros(num_nodes).index_add(0, rows, relative)
         scale = torch.where(degree > 0, torch.where(degree > 0, degree, 1).rsqrt(), 0)
-        self._values = scale[rows] * self.weight * scale[columns]
+        self._values = scale[rows] * relative * scale[columns]
 
     def values(self, dtype: torch.dtype = torch.float64) -> Tensor:
-        return self._values.to(dtype)
+        return self._values[: self._nonzeros].to(dtype)
 
     def propagation(self, dtype: torch.dtype, device: torch.device) -> Matrix:
-        return Matrix(self.indptr, self.indices, self.values(dtype), self.ptr)
+        return Matrix(self.indptr, self.indices, self._values.to(dtype), self.ptr)
+
+    def degree(self) -> FloatArray:
+        return np.asarray(self.adjacency().sum(axis=1))
+
+    def adjacency(self) -> sp.csr_array:
+        assert self.weight is not None
+        weight, indices = self.weight.detach()[: self._nonzeros], self.indices[: self._nonzeros]
+        parts = (weight.cpu().numpy(), indices.cpu().numpy(), self.indptr.cpu().numpy())
+        return sp.csr_array(parts, shape=(self.num_nodes, self.num_nodes))
+
+    def edge_index(self) -> Tensor:
+        used = self.indices[: self._nonzeros]
+        return torch.stack([used.long(), rows_of(self.indptr, used)])
+
+    @property
+    def _nonzeros(self) -> int:
+        return int(self.indptr[-1])
 
     def operator(self, dtype: torch.dtype, device: torch.device) -> SparseOperator:
         return operator_for(self.propagation(dtype, device))
@@ -84,8 +110,9 @@ class TensorGraph(Graph):
 
     @property
     def num_edges(self) -> int:  # type: ignore[override]
-        """The number of node pairs, including those of weight 0."""
-        return int(self.indptr[-1]) // 2
+        """The number of edges, including those of weight 0; a self-loop counts once."""
+        loops = self.num_nodes if self._add_loops else 0
+        return (self._nonzeros + loops) // 2
 
 
 def needs_tensors(edge_weight: Any) -> bool:
@@ -140,6 +167,15 @@ def _empty_pattern(
     )
 
 
+def _pattern_vmap(info: Any, in_dims: tuple[int | None, ...], *arguments: Any) -> tuple[Any, Any]:
+    edge_index, edge_weight, *others = arguments
+    if in_dims[0] is not None:
+        raise ValueError("vmap over edge_index is not supported; filter a batch of graphs instead")
+    for weight in edge_weight.movedim(in_dims[1] or 0, 0):
+        edge_checks.checked_weight(weight.detach(), edge_index.shape[1])
+    return torch.ops.polybasis.symmetric_pattern(edge_index, None, *others), (None, None, None)
+
+
 # The CSR pattern of E node pairs in both directions, padded to 2E entries, and the entry of each pair: first those of
 # the pairs as they are given, then those of the opposite direction; 2E for self-loops, which are dropped. With
 # add_loops, N self-loops are appended to the pairs and kept.
@@ -149,3 +185,4 @@ LIBRARY.define(  # type: ignore[no-untyped-call]
 )
 LIBRARY.impl("symmetric_pattern", _symmetric_pattern, "CompositeExplicitAutograd")  # type: ignore[no-untyped-call]
 torch.library.register_fake("polybasis::symmetric_pattern", _empty_pattern, lib=LIBRARY)
+torch.library.register_vmap("polybasis::symmetric_pattern", _pattern_vmap, lib=LIBRARY)

@@ -437,3 +437,95 @@ def test_numpy_signals_have_numpy_bases() -> None:
             basis.coordinates(pb.bases.Bernstein(K))[:, :, i], alone.coordinates(pb.bases.Bernstein(K))
         )
     assert isinstance(basis.weight_function()[0], np.ndarray)
+
+
+# ---- the same rules whatever takes part in autograd ----------------------------------------------------------------
+
+
+def test_learned_weights_mean_the_same_in_evaluation(layer: FilterLayer) -> None:
+    """Both directions of an edge may have different weights, with and without gradients."""
+    x, weight = signal(), torch.rand(EDGES.shape[1], dtype=torch.float64, requires_grad=True)
+    trained = layer(x, EDGES, weight)
+    with torch.no_grad():
+        torch.testing.assert_close(layer(x, EDGES, weight.detach()), trained)
+        torch.testing.assert_close(layer(x, EDGES, weight.detach().unsqueeze(1)), trained)
+
+
+def test_gradients_flow_to_the_weights_of_pyg_data(layer: FilterLayer) -> None:
+    weight = torch.rand(EDGES.shape[1], dtype=torch.float64, requires_grad=True)
+    x = signal()
+    graph = pb.Graph.from_pyg(Data(edge_index=EDGES, edge_weight=weight, num_nodes=NODES))
+    got, expected = (torch.autograd.grad(z.pow(3).sum(), weight) for z in (layer(x, graph), layer(x, EDGES, weight)))
+    torch.testing.assert_close(got, expected)
+
+
+def test_a_sparse_matrix_that_requires_gradients_is_refused(layer: FilterLayer) -> None:
+    values = torch.ones(EDGES.shape[1], dtype=torch.float64, requires_grad=True)
+    with pytest.raises(ValueError, match="pass edge_index and edge_weight"):
+        layer(signal(), torch.sparse_coo_tensor(EDGES, values, (NODES, NODES)))
+
+
+@pytest.mark.parametrize("unit", [1e-300, 1.0, 1e308])
+def test_the_unit_of_learned_weights_does_not_matter(unit: float, layer: FilterLayer) -> None:
+    x, weight = signal(), torch.full((EDGES.shape[1],), unit, dtype=torch.float64, requires_grad=True)
+    torch.testing.assert_close(layer(x, EDGES, weight), layer(x, EDGES))
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_graphs_are_built_inside_transforms(kind: str, layer: FilterLayer) -> None:
+    x = signal()
+    got = torch.func.grad(lambda x: layer(x, FORMATS[kind]()).square().sum())(x)
+    expected = torch.func.grad(lambda x: layer(x, GRAPH).square().sum())(x)
+    torch.testing.assert_close(got, expected, rtol=1e-9, atol=1e-9)
+
+
+def test_vmap_over_edge_weights_agrees_with_a_loop(layer: FilterLayer) -> None:
+    x, weights = signal(), torch.rand(3, EDGES.shape[1], dtype=torch.float64)
+    expected = torch.stack([layer(x, EDGES, weight) for weight in weights])
+    torch.testing.assert_close(torch.func.vmap(lambda w: layer(x, EDGES, w))(weights), expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.slow
+def test_learned_weights_compile_with_the_default_backend() -> None:
+    layer, x = perturbed(LAYERS["optbasis"](CHANNELS)).double(), signal()
+    weight = torch.rand(EDGES.shape[1], dtype=torch.float64, requires_grad=True)
+    compiled = torch.compile(layer, fullgraph=True)
+    got, expected = (torch.autograd.grad(f(x, EDGES, weight).pow(3).sum(), weight) for f in (compiled, layer))
+    torch.testing.assert_close(got, expected, rtol=1e-6, atol=1e-6)
+
+
+def test_a_graph_with_learned_weights_has_the_methods_of_a_graph() -> None:
+    weight = (EDGES.sum(0) + 1.0).double()
+    plain = pb.Graph.from_edge_index(EDGES, NODES, weight)
+    learned = pb.Graph.from_edge_index(EDGES, NODES, weight.clone().requires_grad_())
+    for one, other in ((plain, learned), (plain.with_self_loops(), learned.with_self_loops())):
+        assert one.num_edges == other.num_edges
+        assert torch.equal(one.edge_index(), other.edge_index())
+        np.testing.assert_allclose(one.degree(), other.degree())
+        assert (abs(one.adjacency() - other.adjacency()) > 1e-12).nnz == 0
+        torch.testing.assert_close(one.values(), other.values().detach())
+
+
+def test_an_empty_batch_of_signals(layer: FilterLayer) -> None:
+    assert layer(signal(0), GRAPH).shape == (0, NODES, CHANNELS)
+
+
+def test_wrong_signals_are_refused(layer: FilterLayer) -> None:
+    with pytest.raises(TypeError, match="x is a ndarray"):
+        layer(signal().numpy(), GRAPH)
+    with pytest.raises(ValueError, match=rf"x has shape \({NODES},\); expected \(N, {CHANNELS}\)"):
+        layer(signal()[:, 0], GRAPH)
+
+
+def test_a_norm_out_of_range_is_refused() -> None:
+    layer = pb.nn.OptBasisConv(1, 1, scale="signal")
+    with pytest.raises(OverflowError, match="the norm of x exceeds the range"):
+        layer(torch.full((NODES, 1), 3e38), GRAPH)
+
+
+def test_the_transpose_of_pyg_keeps_directions() -> None:
+    one_way = torch.tensor([[0, 1], [1, 2]])
+    adj_t = torch.sparse_coo_tensor(one_way.flip(0), torch.ones(2), (3, 3)).to_sparse_csr()
+    data, transposed = Data(edge_index=one_way, num_nodes=3), Data(adj_t=adj_t, num_nodes=3)
+    one, other = (pb.Graph.from_pyg(d, directed=True).matrix().to_dense() for d in (data, transposed))
+    assert torch.equal(one, other)

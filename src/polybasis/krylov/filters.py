@@ -106,7 +106,7 @@ def optimal_filter(graph: Graph, x: Tensor, alpha: Tensor, scale: Scale = "unit"
     if x.dim() == 1:
         return optimal_filter(graph, x.unsqueeze(1), alpha, scale).squeeze(1)
     _check_shape("alpha", alpha, (max(len(alpha), 1), x.shape[-1]))
-    if x.dim() == 3:
+    if x.dim() == 3 and len(x) > 0:
         filtered = optimal_filter(graph, merge_channels(x, 0, len(x)), merge_channels(alpha, None, len(x)), scale)
         return split_channels(filtered, len(x))[0].movedim(1, 0)
     signal = checked_signal(graph, x)
@@ -153,7 +153,7 @@ def recurrence_filter(graph: Graph, x: Tensor, alpha: Tensor, s: Tensor, a: Tens
     _check_shape("s", s, (channels,))
     for name, values in (("a", a), ("b", b), ("c", c)):
         _check_shape(name, values, (K, channels))
-    if x.dim() == 3:
+    if x.dim() == 3 and len(x) > 0:
         merged = [merge_channels(values, None, len(x)) for values in (alpha, s, a, b, c)]
         filtered = recurrence_filter(graph, merge_channels(x, 0, len(x)), *merged)
         return split_channels(filtered, len(x))[0].movedim(1, 0)

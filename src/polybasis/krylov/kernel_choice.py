@@ -67,6 +67,10 @@ def _create(operator: SparseOperator) -> _Cached:
     with _LOCK:
         if operator not in _CACHE:
             native, matrix = operator.native, operator.matrix
-            kernels = ReferenceKernels(matrix.to_sparse(), matrix.ptr) if native is None else NativeKernels(native)
+            kernels = (
+                ReferenceKernels(matrix.to_sparse(), matrix.ptr)
+                if native is None
+                else NativeKernels(native, reuse_buffers=operator.lasting)
+            )
             _CACHE[operator] = _Cached(kernels)
         return _CACHE[operator]

@@ -30,14 +30,15 @@ class NativeKernels:
     Args:
         operator: See :func:`polybasis.matrix.native_operator`.
         results: A pool for results, for callers that copy them at once; otherwise every result is a new tensor.
+        reuse_buffers: Pool the buffers of bases; not for operators that are used once.
     """
 
-    def __init__(self, operator: Any, results: BufferPool | None = None) -> None:
+    def __init__(self, operator: Any, results: BufferPool | None = None, *, reuse_buffers: bool = True) -> None:
         self.operator = operator
         self.panel_width: int = operator.panel_width()
         graphs: int | None = operator.num_graphs()
         self._batch = () if graphs is None else (graphs,)  # the leading axes of numbers that each graph has
-        self._buffers = BufferPool()
+        self._buffers = BufferPool(reuse_buffers)
         self._results = results
 
     def peak(self, x: Tensor) -> Tensor:
@@ -107,14 +108,15 @@ class BufferPool:
     clears every page. A buffer returns to the pool when no tensor refers to it any more.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, reuse: bool = True) -> None:
+        self._reuse = reuse
         self._free: list[NDArray[np.uint8]] = []
         self._lock = threading.Lock()
 
     def empty(self, *shape: int, dtype: torch.dtype) -> Tensor:
         """Returns an uninitialised tensor, in a pooled buffer if it is large."""
         size = math.prod(shape) * dtype.itemsize
-        if size < MIN_POOLED_BYTES:
+        if size < MIN_POOLED_BYTES or not self._reuse:
             return torch.empty(shape, dtype=dtype)
         lease = _Lease(self._block(size), self)
         return torch.from_numpy(np.asarray(lease)[:size]).view(dtype).view(shape)

@@ -56,6 +56,8 @@ def _optimal_kernel(*arguments: Any) -> tuple[Tensor, ...]:
     check_finite("alpha", alpha)
     kernels = kernels_for(operator_for(Matrix(*parts)), x, len(alpha) - 1, paired=paired)
     basis = kernels.optimal_basis(x, finite_peak(kernels, x), len(alpha) - 1, last_gamma=False)
+    if signal and (basis.sqrt_beta[..., 0, :] >= torch.finfo(x.dtype).max).any():
+        raise OverflowError(f"the norm of x exceeds the range of {x.dtype}; scale the signal down or use float64")
     z = kernels.combine(basis.vectors, scaled_coefficients(alpha, basis.sqrt_beta, signal))
     return z, *basis
 

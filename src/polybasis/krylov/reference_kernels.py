@@ -55,7 +55,7 @@ class ReferenceKernels:
         nodes = nodes // 2 if self._paired else nodes
         # Scaling by a power of two is exact and keeps the squares of any finite signal in range.
         usable = peak >= torch.finfo(dtype).tiny
-        power = torch.where(usable, torch.frexp(peak).exponent - 1, 0)
+        power = torch.where(usable, (peak.view(torch.int64) >> 52) - 1023, 0)  # the exponent of a float64
         factor = torch.where(usable, torch.ldexp(torch.ones_like(peak), -power), 0)
         w = (x.double() * self._spread(factor)).to(dtype)
         vectors: list[Tensor] = []

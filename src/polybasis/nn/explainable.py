@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch_geometric.nn import MessagePassing
 
-from polybasis.graph import Graph
+from polybasis.nn.graph_cache import graph_of
 from polybasis.nn.models.model import Model
 
 
@@ -56,6 +56,6 @@ class Explainable(MessagePassing):  # type: ignore[misc]
         if not isinstance(self.model, Model):
             result: Tensor = self.model(x, edge_index, edge_weight, **arguments)
             return result
-        graph = Graph.from_edge_index(edge_index, x.shape[0], edge_weight, directed=False)
+        graph = graph_of(edge_index, x.shape[0], edge_weight)
         scores: Tensor = self.model(x, graph, **arguments)
         return scores

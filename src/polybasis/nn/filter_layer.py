@@ -117,7 +117,12 @@ class FilterLayer(torch.nn.Module, ABC):
         Raises:
             ValueError: If the signal is not finite, a shape is wrong, or ``edge_weight`` or ``batch`` is given with a
                 Graph.
+            TypeError: If the signal is not a tensor.
         """
+        if not isinstance(x, Tensor):
+            raise TypeError(f"x is a {type(x).__name__}; expected a torch tensor of shape (N, {self.channels})")
+        if not 1 <= x.dim() <= 3 or (1 if x.dim() == 1 else x.shape[-1]) != self.channels:
+            raise ValueError(f"x has shape {tuple(x.shape)}; expected (N, {self.channels}) or (B, N, {self.channels})")
         if isinstance(edge_index, Graph) and edge_weight is None and batch is None:
             return self.filter(x, edge_index)
         return self.filter(x, graph_of(edge_index, x.shape[0 if x.dim() == 1 else -2], edge_weight, batch))

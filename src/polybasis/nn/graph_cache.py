@@ -11,32 +11,44 @@ from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 
 from polybasis import conversions, edge_checks
+from polybasis.adjacency import ConflictingWeightsError
 from polybasis.graph import Graph, as_graph
 from polybasis.tensor_graph import TensorGraph, needs_tensors, ptr_of_traced_batch
 
 Adjacency = Graph | Tensor | Any  # anything that as_graph accepts
 
 
+class _Version(NamedTuple):
+    """A tensor at a moment; another one after a change in place. Writes through ``.data`` or NumPy are not noticed."""
+
+    tensor: weakref.ref[Tensor]
+    version: int
+    address: int
+
+    @classmethod
+    def of(cls, tensor: Tensor) -> _Version:
+        return cls(weakref.ref(tensor), tensor._version, tensor.data_ptr())
+
+    def is_of(self, tensor: Tensor | None) -> bool:
+        return tensor is not None and self.tensor() is tensor and self[1:] == (tensor._version, tensor.data_ptr())
+
+
 class _Entry(NamedTuple):
-    """A graph and the tensors it was built from, by identity and version."""
+    """A graph and what it was built from."""
 
     graph: Graph
     num_nodes: int
-    version: int
-    others: tuple[tuple[weakref.ref[Tensor], int] | None, ...]
+    versions: tuple[_Version | None, ...]
 
-    def is_for(self, edge_index: Tensor, num_nodes: int, others: tuple[Tensor | None, ...]) -> bool:
-        if (self.num_nodes, self.version) != (num_nodes, edge_index._version):
-            return False
-        for known, tensor in zip(self.others, others, strict=True):
-            if (known is None) != (tensor is None):
-                return False
-            if known is not None and tensor is not None and (known[0]() is not tensor or known[1] != tensor._version):
-                return False
-        return True
+    def is_for(self, num_nodes: int, tensors: tuple[Tensor | None, ...]) -> bool:
+        return self.num_nodes == num_nodes and all(
+            tensor is None if version is None else version.is_of(tensor)
+            for version, tensor in zip(self.versions, tensors, strict=True)
+        )
 
 
-_GRAPHS: MutableMapping[Tensor, _Entry] = WeakIdKeyDictionary()  # the latest entry of each edge_index
+_MAX_ENTRIES = 4  # layers may use one edge_index with different weights
+_GRAPHS: MutableMapping[Tensor, list[_Entry]] = WeakIdKeyDictionary()  # the latest entries of each edge_index
 
 
 def graph_of(
@@ -47,7 +59,8 @@ def graph_of(
     Args:
         edge_index: A Graph, node pairs of shape (2, E), or a sparse adjacency matrix.
         num_nodes: The number of nodes.
-        edge_weight: The weights of node pairs, (E,).
+        edge_weight: The weights of node pairs, (E,). A pair with different weights gets their mean, as it does when the
+            weights require gradients.
         batch: The number of the graph of each node, (N,).
 
     Raises:
@@ -59,16 +72,24 @@ def graph_of(
         return as_graph(edge_index, num_nodes, edge_weight)
     if needs_tensors(edge_weight) and isinstance(edge_index, Tensor):
         return _tensor_graph(edge_index, num_nodes, edge_weight, batch)
-    others = (edge_weight, batch)
-    kept = all(isinstance(t, Tensor) and not t.is_inference() for t in (edge_index, *others) if t is not None)
-    if not kept:
+    tensors = (edge_index, edge_weight, batch)
+    if not all(isinstance(t, Tensor) and not t.is_inference() for t in tensors if t is not None):
+        return _create(edge_index, num_nodes, edge_weight, batch)
+    entries = _GRAPHS.setdefault(edge_index, [])
+    for entry in entries:
+        if entry.is_for(num_nodes, tensors):
+            return entry.graph
+    graph = _create(edge_index, num_nodes, edge_weight, batch)
+    entries.insert(0, _Entry(graph, num_nodes, tuple(None if t is None else _Version.of(t) for t in tensors)))
+    del entries[_MAX_ENTRIES:]
+    return graph
+
+
+def _create(edge_index: Any, num_nodes: int, edge_weight: Tensor | None, batch: Tensor | None) -> Graph:
+    try:
         return Graph.from_edge_index(edge_index, num_nodes, edge_weight, batch=batch)
-    entry = _GRAPHS.get(edge_index)
-    if entry is None or not entry.is_for(edge_index, num_nodes, others):
-        graph = Graph.from_edge_index(edge_index, num_nodes, edge_weight, batch=batch)
-        versions = tuple(None if t is None else (weakref.ref(t), t._version) for t in others)
-        entry = _GRAPHS[edge_index] = _Entry(graph, num_nodes, edge_index._version, versions)
-    return entry.graph
+    except ConflictingWeightsError:
+        return _tensor_graph(torch.as_tensor(edge_index), num_nodes, torch.as_tensor(edge_weight), batch)
 
 
 def _tensor_graph(edge_index: Tensor, num_nodes: int, edge_weight: Tensor | None, batch: Tensor | None) -> TensorGraph:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -194,3 +195,11 @@ def test_predictions_do_not_change_with_the_size_of_the_graph(model: str, copies
     together = pb.Graph.from_edge_index(edges.repeat(1, copies) + shift, copies * nodes)
     got = classifier.predict_proba(together, torch.cat([torch.as_tensor(DATA.x)] * copies))
     np.testing.assert_allclose(got, np.tile(alone, (copies, 1)), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("arguments", [{}, {"ensemble_size": 2}, {"label_reuse": 0.5}], ids=str)
+def test_directed_graphs_are_refused(arguments: dict[str, Any]) -> None:
+    graph = pb.Graph.from_edge_index([[0, 1, 2, 3], [1, 2, 3, 0]], directed=True)
+    classifier = pb.NodeClassifier(**arguments)
+    with pytest.raises(ValueError, match="concatenate the real and imaginary parts"):
+        classifier.fit(graph, torch.rand(4, 3), [0, 1, 0, 1], [True, True, False, False], [False, False, True, True])

@@ -16,7 +16,6 @@ from torch_geometric import EdgeIndex
 from torch_geometric.data import Batch, Data
 
 import polybasis as pb
-from polybasis import conversions
 from polybasis.graph import as_graph
 
 NODES = 12
@@ -74,7 +73,6 @@ def test_matrices_become_their_symmetric_adjacency(name: str, symmetric: bool) -
         graph, through_layer = pb.Graph.from_adjacency(adjacency), as_graph(adjacency, NODES)
     assert np.array_equal(graph.adjacency().toarray(), expected)
     assert np.array_equal(through_layer.adjacency().toarray(), expected)
-    assert conversions.is_adjacency(adjacency)
 
 
 @pytest.mark.parametrize("name", MATRICES)
@@ -96,7 +94,7 @@ def test_a_sparse_tensor_without_values_is_unweighted() -> None:
     assert np.array_equal(graph.adjacency().toarray(), weights(2) > 0)
 
 
-def test_an_edge_index_of_pyg_knows_its_number_of_nodes() -> None:
+def test_the_number_of_nodes_of_a_pyg_edge_index() -> None:
     pairs = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
     known = EdgeIndex(pairs, sparse_size=(5, 5), is_undirected=True)
     for graph in (pb.Graph.from_adjacency(known), pb.Graph.from_edge_index(known), as_graph(known)):
@@ -104,6 +102,15 @@ def test_an_edge_index_of_pyg_knows_its_number_of_nodes() -> None:
     assert pb.Graph.from_edge_index(EdgeIndex(pairs)).num_nodes == 3
     weighted = as_graph(known, 5, torch.tensor([1.0, 1.0, 2.0, 2.0]))
     assert weighted.adjacency()[1, 2] == 2
+    one_size = EdgeIndex(pairs, sparse_size=(None, 5))
+    assert pb.Graph.from_edge_index(one_size).num_nodes == 5
+
+
+@pytest.mark.parametrize("convert", [pb.Graph.from_adjacency, pb.Graph.from_edge_index, as_graph])
+def test_an_edge_index_that_is_not_square_is_refused(convert: Callable[[Any], pb.Graph]) -> None:
+    bipartite = EdgeIndex(torch.tensor([[0, 1], [1, 2]]), sparse_size=(3, 5))
+    with pytest.raises(ValueError, match=r"adjacency has shape \(3, 5\); expected a square matrix"):
+        convert(bipartite)
 
 
 INVALID_MATRICES = [

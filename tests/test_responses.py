@@ -31,6 +31,23 @@ def test_responses_to_machine_precision(name: str, graph: pb.Graph) -> None:
     torch.testing.assert_close(pb.apply_response(graph, x, name), expected, atol=tolerance, rtol=0)
 
 
+@pytest.mark.parametrize("name", ["low-pass", "comb"])
+@pytest.mark.parametrize("kind", ["real", "complex", "undirected"])
+@pytest.mark.parametrize("normalization", ["sym", "rw", "laplacian", None])
+def test_responses_of_all_operators(normalization: Any, kind: str, name: str) -> None:
+    """Compared with the eigendecomposition of P; the result is complex on directed graphs."""
+    edges, directed = random_graph(60, 150).edge_index(), kind != "undirected"
+    kept = edges[:, ::2] if directed else edges
+    graph = pb.Graph.from_edge_index(kept, 60, directed=directed, normalization=normalization)
+    x = torch.randn(60, 2, dtype=torch.complex128 if kind == "complex" else torch.float64)
+    mu, U = torch.linalg.eig(graph.matrix().to_dense())
+    values = torch.from_numpy(RESPONSES[name](1 - mu.real.numpy())).to(U)
+    expected = U @ (values[:, None] * torch.linalg.solve(U, x.to(U)))
+    found = pb.apply_response(graph, x, name)
+    assert found.dtype == (torch.complex128 if directed else torch.float64)
+    torch.testing.assert_close(found.to(U), expected, atol=1e-5 if name == "comb" else 1e-6, rtol=0)
+
+
 @pytest.mark.parametrize("tolerance", [1e-1, 1e-3, 1e-6, 1e-9, None])
 @pytest.mark.parametrize("variable", ["lambda", "mu"])
 def test_any_smooth_response_within_its_tolerance(variable: Any, tolerance: float | None) -> None:

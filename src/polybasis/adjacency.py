@@ -16,11 +16,11 @@ SelfLoops = Literal["drop", "keep", "add"]
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 
-_INT32_MAX = 2**31 - 1
+INT32_MAX = 2**31 - 1
 # The weights of both directions of an edge are often computed separately in float32. Each of a handful of operations
 # rounds by up to 2^-24, so weights that should be equal differ by a few such steps; 1e-6 is about sixteen of them.
 # native/adjacency.cpp has the same rule.
-_SAME_WEIGHT = 1e-6
+SAME_WEIGHT = 1e-6
 _MIN_PAIRS_PER_THREAD = 2**20  # below this number, a thread costs more than it saves
 
 
@@ -42,7 +42,7 @@ class Adjacency(NamedTuple):
 
 
 def symmetric_adjacency(
-    pairs: IntArray, weight: FloatArray | None, nodes: int, self_loops: SelfLoops, int32_nonzeros: int = _INT32_MAX
+    pairs: IntArray, weight: FloatArray | None, nodes: int, self_loops: SelfLoops, int32_nonzeros: int = INT32_MAX
 ) -> Adjacency:
     """Coalesces node pairs, in either direction, into a symmetric matrix without explicit zeros.
 
@@ -63,7 +63,7 @@ def symmetric_adjacency(
     tensor([1, 0, 2, 1], dtype=torch.int32)
     """
     module = native.module
-    if module is None or nodes > _INT32_MAX:
+    if module is None or nodes > INT32_MAX:
         return numpy_adjacency(pairs, weight, nodes, self_loops, int32_nonzeros)
     threads = min(torch.get_num_threads(), 1 + pairs.shape[1] // _MIN_PAIRS_PER_THREAD)
     return native_adjacency(module, pairs, weight, nodes, self_loops, int32_nonzeros, threads)
@@ -75,7 +75,7 @@ def native_adjacency(
     weight: FloatArray | None,
     nodes: int,
     self_loops: SelfLoops,
-    int32_nonzeros: int = _INT32_MAX,
+    int32_nonzeros: int = INT32_MAX,
     threads: int = 1,
 ) -> Adjacency:
     """Implements :func:`symmetric_adjacency` by counting sorts in C++, with the same result for any thread count."""
@@ -96,7 +96,7 @@ def native_adjacency(
 
 
 def numpy_adjacency(
-    pairs: IntArray, weight: FloatArray | None, nodes: int, self_loops: SelfLoops, int32_nonzeros: int = _INT32_MAX
+    pairs: IntArray, weight: FloatArray | None, nodes: int, self_loops: SelfLoops, int32_nonzeros: int = INT32_MAX
 ) -> Adjacency:
     """Implements :func:`symmetric_adjacency` by sorting one key per pair, for builds without native kernels."""
     low, high, weight, one_way = _merged(pairs, weight, nodes, drop_loops=self_loops == "drop")
@@ -149,7 +149,7 @@ def _merged(
 
 def _different(one: FloatArray, other: FloatArray) -> NDArray[np.bool_]:
     """Returns where two weights differ by more than float32 rounding."""
-    return np.abs(one - other) > _SAME_WEIGHT * np.maximum(one, other)
+    return np.abs(one - other) > SAME_WEIGHT * np.maximum(one, other)
 
 
 def _first_of_equals(ordered: IntArray) -> NDArray[np.bool_]:
@@ -185,4 +185,4 @@ def _symmetric(low: IntArray, high: IntArray, weight: FloatArray | None, nodes: 
 
 
 def _index_type(nonzeros: int, nodes: int, int32_nonzeros: int) -> torch.dtype:
-    return torch.int32 if nonzeros <= int32_nonzeros and nodes <= _INT32_MAX else torch.int64
+    return torch.int32 if nonzeros <= int32_nonzeros and nodes <= INT32_MAX else torch.int64

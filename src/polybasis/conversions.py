@@ -25,7 +25,7 @@ class EdgeList(NamedTuple):
         pairs: The node pairs, (2, E).
         num_nodes: The number of nodes, or None for the largest node index plus one.
         weight: The weights, (E,), or None if all are 1.
-        directed: Whether the source is a directed graph; None if it does not say.
+        directed: Whether the source is a directed graph; None if unspecified.
     """
 
     pairs: Tensor | ArrayLike
@@ -37,7 +37,7 @@ class EdgeList(NamedTuple):
 def edges_of_pairs(
     edge_index: Tensor | ArrayLike, num_nodes: int | None, edge_weight: Tensor | ArrayLike | None
 ) -> EdgeList:
-    """Returns node pairs as they are, with what a PyG ``EdgeIndex`` knows about them."""
+    """Returns node pairs as they are, with the number of nodes and the direction that a PyG ``EdgeIndex`` stores."""
     if not _is_edge_index(edge_index):
         return EdgeList(edge_index, num_nodes, edge_weight)
     known = edges_of_edge_index(edge_index)
@@ -52,11 +52,6 @@ def is_matrix(value: Any) -> bool:
     return sp.issparse(value) or _is_torch_sparse(value) or _is_sparse_tensor(value)
 
 
-def is_adjacency(value: Any) -> bool:
-    """Returns whether ``value`` has a format of :func:`edges_of`."""
-    return is_matrix(value) or _is_edge_index(value)
-
-
 def edges_of(adjacency: Any) -> EdgeList:
     """Converts a sparse adjacency matrix or PyG's ``EdgeIndex``.
 
@@ -65,7 +60,7 @@ def edges_of(adjacency: Any) -> EdgeList:
 
     Raises:
         ValueError: If the matrix is not square.
-        TypeError: If the format is another one.
+        TypeError: If the format is not supported.
 
     >>> import torch
     >>> edges_of(torch.tensor([[0.0, 2.0], [0.0, 0.0]]).to_sparse())
@@ -103,8 +98,10 @@ def edges_of_torch_sparse(matrix: Tensor) -> EdgeList:
 
 
 def edges_of_edge_index(edge_index: Any) -> EdgeList:
-    """Converts PyG's ``EdgeIndex``, which may know its number of nodes and that it is undirected."""
+    """Converts PyG's ``EdgeIndex``, whose number of nodes and directedness are optional."""
     sizes = [size for size in edge_index.sparse_size() if size is not None]
+    if len(sizes) == 2:
+        _check_square(tuple(sizes))
     directed = False if edge_index.is_undirected else None
     return EdgeList(edge_index.as_tensor().cpu().numpy(), max(sizes, default=None), None, directed)
 

@@ -5,14 +5,11 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from polybasis.adjacency import Adjacency, FloatArray, IntArray, SelfLoops
-
-_INT32_MAX = 2**31 - 1
-_SAME_WEIGHT = 1e-6  # see polybasis.adjacency
+from polybasis.adjacency import INT32_MAX, SAME_WEIGHT, Adjacency, FloatArray, IntArray, SelfLoops
 
 
 def directed_adjacency(
-    pairs: IntArray, weight: FloatArray | None, nodes: int, self_loops: SelfLoops, int32_nonzeros: int = _INT32_MAX
+    pairs: IntArray, weight: FloatArray | None, nodes: int, self_loops: SelfLoops, int32_nonzeros: int = INT32_MAX
 ) -> tuple[Adjacency, FloatArray]:
     r"""Coalesces directed edges into symmetric weights and a flow.
 
@@ -50,7 +47,7 @@ def directed_adjacency(
     flow: FloatArray = (along - against) / (along + against)
     symmetric = 0.5 * along + 0.5 * against
     row, column = np.divmod(key, max(nodes, 1))
-    index = torch.int32 if len(key) <= int32_nonzeros and nodes <= _INT32_MAX else torch.int64
+    index = torch.int32 if len(key) <= int32_nonzeros and nodes <= INT32_MAX else torch.int64
     indptr = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=nodes))])
     adjacency = Adjacency(
         torch.from_numpy(indptr).to(index),
@@ -74,7 +71,7 @@ def _coalesced(
     unique, first, place = np.unique(key, return_index=True, return_inverse=True)
     given = weight[kept]
     value = given[first]
-    differ = np.flatnonzero(np.abs(given - value[place]) > _SAME_WEIGHT * np.maximum(given, value[place]))
+    differ = np.flatnonzero(np.abs(given - value[place]) > SAME_WEIGHT * np.maximum(given, value[place]))
     if len(differ):
         source, target = divmod(int(key[differ[0]]), nodes)
         raise ValueError(

@@ -72,10 +72,14 @@ class GraphFilter:
 
         Raises:
             ValueError: If the signals are not finite, have different shapes, if ``x`` is zero, or if the graph is
-                directed.
+                directed or a batch.
             TypeError: If a signal is neither a tensor nor an array.
         """
         _check_real(graph)
+        if graph.ptr is not None:
+            raise ValueError(
+                f"graph is a batch of {graph.num_graphs}; GraphFilter fits one graph: build it without batch or ptr"
+            )
         inputs, outputs = as_channels(x, graph.num_nodes)[0].double(), as_channels(y, graph.num_nodes, "y")[0].double()
         if tuple(x.shape) != tuple(y.shape):
             raise ValueError(f"x has shape {tuple(x.shape)} and y {tuple(y.shape)}; expected the same shape for both")

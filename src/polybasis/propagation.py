@@ -109,7 +109,7 @@ def symmetric_form(
         The form, and the largest eigenvalue of each graph, (G,), if the normalisation uses it.
 
     Raises:
-        ValueError: If ``lambda_max`` is certainly too small.
+        ValueError: If ``lambda_max`` is below a lower bound of the largest eigenvalue.
     """
     if not np.isfinite(degree).all():
         raise ValueError("the sum of a node's edge weights exceeds the range of float64; divide the weights by 1e300")

@@ -1,5 +1,7 @@
 r"""Signals filtered by given frequency responses :math:`h(\lambda)` with :math:`\lambda = 1 - \mu \in [0, 2]`.
 
+Here :math:`\mu` is an eigenvalue of the operator P, for every normalisation.
+
 Responses are expanded in Chebyshev polynomials, by default to machine precision; no matrix function is formed. The
 comb response has kinks and is accurate to about 1e-7.
 """
@@ -48,16 +50,18 @@ def apply_response(
 
     Args:
         graph: The graph, N nodes.
-        x: The signal, (N,), (N, d) or (B, N, d), a torch tensor or a NumPy array.
+        x: The signal, (N,), (N, d) or (B, N, d), a torch tensor or a NumPy array; may be complex on a directed graph.
         response: ``"low-pass"``, ``"high-pass"``, ``"band-pass"``, ``"band-reject"``, ``"comb"``, or a vectorised
             function. To full accuracy, the comb response computes about forty sparse LU factorisations of shifted P,
             which is feasible for grid-like graphs only; with a ``tolerance`` of 0.01 it is expanded like the others.
         tolerance: The error of the Chebyshev expansion, relative to its largest coefficient; by default 1e-15.
-        variable: The variable of a given function: :math:`\lambda = 1 - \mu \in [0, 2]`, the eigenvalues of the
-            normalised Laplacian, or :math:`\mu \in [-1, 1]`, those of P.
+        variable: The variable of a given function: an eigenvalue :math:`\mu \in [-1, 1]` of P, or :math:`\lambda = 1 -
+            \mu \in [0, 2]`. For ``normalization="sym"`` or ``"rw"``, :math:`\lambda` is an eigenvalue of the normalised
+            Laplacian; :meth:`polybasis.Graph.eigenvalue` converts :math:`\mu` for the other operators.
 
     Returns:
-        The filtered signal, in the shape of ``x``, float64; a NumPy array if ``x`` is one.
+        The filtered signal, in the shape of ``x``, float64, or complex128 on a directed graph; a NumPy array if ``x``
+        is one.
 
     Raises:
         ValueError: If the name or variable is unknown, the signal has the wrong shape, or the response is not smooth
@@ -75,8 +79,8 @@ def apply_response(
     """
     if variable not in get_args(Variable):
         raise ValueError(f"variable is {variable!r}; expected one of {', '.join(get_args(Variable))}")
-    signal, restore = as_channels(x, graph.num_nodes)
-    signal = signal.double()
+    signal, restore = as_channels(x, graph.num_nodes, allow_complex=graph.directed)
+    signal = _in_double_precision(signal)
     if not isinstance(response, str):
         of_mu = response if variable == "mu" else _of_mu(response)
     elif response not in RESPONSES:
@@ -165,8 +169,12 @@ def _values(response: Response, points: NDArray[np.float64]) -> NDArray[np.float
     return values
 
 
+def _in_double_precision(x: Tensor) -> Tensor:
+    return x.to(torch.complex128 if x.is_complex() else torch.float64)
+
+
 def _apply_series(graph: Graph, x: Tensor, coefficients: NDArray[np.float64]) -> Tensor:
-    """Filters a float64 signal, (N, d), by a Chebyshev series in P."""
+    """Filters a float64 or complex128 signal, (N, d), by a Chebyshev series in P."""
     K, channels = len(coefficients) - 1, x.shape[1]
     alpha = torch.from_numpy(coefficients.copy()).unsqueeze(-1).expand(K + 1, channels).contiguous()
     return recurrence_filter(graph, x, alpha, *Chebyshev().recurrence(K).per_channel(channels))
@@ -178,15 +186,15 @@ def apply_sign(graph: Graph, x: Tensor) -> Tensor:
     .. math:: \mathrm{sign}(P)\, x = \frac{2}{\pi} \int_0^\infty P\, (P^2 + t^2)^{-1}\, x \, dt
 
     The trapezoidal rule in :math:`\log t` converges exponentially. Quadrature nodes above 1 form one smooth response.
-    Each of the others takes one sparse complex factorisation, because :math:`P (P^2 + t^2)^{-1} x` is the real part of
-    :math:`(P - it)^{-1} x`.
+    Each of the others takes sparse complex factorisations: :math:`P (P^2 + t^2)^{-1} x` is the mean of
+    :math:`(P - it)^{-1} x` and :math:`(P + it)^{-1} x`, and, if P and x are real, the real part of the first.
 
     Args:
         graph: The graph, N nodes.
         x: The signal, (N, d), of the form P y.
 
     Returns:
-        (N, d), float64, with an error of about 1e-7 relative to y.
+        (N, d), float64, or complex128 on a directed graph, with an error of about 1e-7 relative to y.
 
     >>> import torch, polybasis as pb
     >>> g, y = pb.Graph.from_edge_index([[0, 1], [1, 2]]), torch.rand(3, 1, dtype=torch.float64)
@@ -200,10 +208,15 @@ def apply_sign(graph: Graph, x: Tensor) -> Tensor:
     nodes = np.exp(np.arange(-19.0, 18.0, step))
     far = nodes[nodes > 1]
     series = chebyshev_coefficients(lambda mu: sum(t * mu / (mu**2 + t**2) for t in far))
-    total = _apply_series(graph, x.double(), series).numpy()
-    csr = sp.csr_array((graph.values(torch.float64).numpy(), graph.indices.numpy(), graph.indptr.numpy()), shape=(n, n))
+    total = _apply_series(graph, _in_double_precision(x), series).numpy()
+    P = graph.matrix()
+    csr = sp.csr_array((P.values().numpy(), P.col_indices().numpy(), P.crow_indices().numpy()), shape=(n, n))
     matrix, identity = sp.csc_matrix(csr), sp.identity(n, format="csc")
-    right = x.double().numpy().astype(np.complex128)
+    right = x.numpy().astype(np.complex128)
     for t in nodes[nodes <= 1]:
-        total += t * splu(sp.csc_matrix(matrix - 1j * t * identity)).solve(right).real
+        solution = splu(sp.csc_matrix(matrix - 1j * t * identity)).solve(right)
+        if graph.directed:
+            total += t / 2 * (solution + splu(sp.csc_matrix(matrix + 1j * t * identity)).solve(right))
+        else:
+            total += t * solution.real
     return torch.from_numpy(2 / np.pi * step * total)

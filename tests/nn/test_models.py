@@ -41,6 +41,16 @@ def data(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.mark.parametrize("name", MODELS)
+def test_directed_graphs_are_refused(name: str) -> None:
+    graph, x = pb.Graph.from_edge_index([[0, 1, 2], [1, 2, 3]], directed=True), torch.rand(4, 3)
+    model = model_class(name)(3, 4, 2, num_nodes=4)
+    for call in (model, model.precompute) if "precompute" in vars(type(model)) else (model,):
+        with pytest.raises(ValueError, match=r"graph is directed; .* requires an undirected graph") as raised:
+            call(x, graph)
+        assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("name", MODELS)
 def test_contract(name: str, data: pb.data.NodeDataset) -> None:
     """The loss falls, every parameter has a finite gradient and is in one group, a reset re-initialises all of them."""
     torch.manual_seed(1)

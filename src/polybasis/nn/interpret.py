@@ -16,7 +16,7 @@ from polybasis.graph import Graph
 from polybasis.krylov import optimal_basis
 from polybasis.nn.filter_layer import FilterLayer
 from polybasis.nn.models.ensemble import Ensemble
-from polybasis.nn.optbasis_conv import OptBasisConv
+from polybasis.nn.optbasis_conv import OptBasisConv, check_single
 
 PROBES, PROBE_DEGREE = 16, 80
 
@@ -62,7 +62,7 @@ def filters_of(model: torch.nn.Module, x: Features, graph: Graph, points: int = 
         points: The number of points of the spectrum.
 
     Raises:
-        ValueError: If the model does not have exactly one polynomial filter.
+        ValueError: If the model does not have exactly one polynomial filter, or filters a batch in optimal bases.
 
     >>> import torch, polybasis as pb
     >>> g = pb.Graph.from_edge_index([[0, 1, 2], [1, 2, 3]])
@@ -78,6 +78,7 @@ def filters_of(model: torch.nn.Module, x: Features, graph: Graph, points: int = 
     signal, filtered_graph = _layer_inputs(model, layer, x, graph)
     if not isinstance(layer, OptBasisConv):
         return _filters(layer.K, *layer.polynomials(signal, filtered_graph), points)
+    check_single(filtered_graph)
     own = optimal_basis(filtered_graph, signal, layer.K)
     return filters_on_basis(layer, own.gamma, own.sqrt_beta, points)
 

@@ -59,7 +59,11 @@ class OptBasisConv(FilterLayer):
         """Returns the orthonormal polynomials of each channel's spectral density, scaled to mass 1, and coefficients.
 
         Beyond the rank of a channel the polynomials are undefined and the coefficients are 0.
+
+        Raises:
+            ValueError: If the graph is a batch.
         """
+        check_single(graph)
         own = optimal_basis(graph, x.detach(), self.K)
         return self.polynomials_on(own.gamma, own.sqrt_beta)
 
@@ -80,3 +84,15 @@ class OptBasisConv(FilterLayer):
 
     def filter(self, x: Tensor, graph: Graph) -> Tensor:
         return optimal_filter(graph, x, self.alpha, self.scale)
+
+
+def check_single(graph: Graph) -> None:
+    """Checks that a graph is not a batch.
+
+    Raises:
+        ValueError: If it is: each graph of a batch has polynomials of its own, so a channel has no single response.
+    """
+    if graph.ptr is not None:
+        raise ValueError(
+            f"graph is a batch of {graph.num_graphs}, each with an optimal basis of its own; pass one graph at a time"
+        )

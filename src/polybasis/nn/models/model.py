@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, cast
@@ -36,7 +37,15 @@ class Model(torch.nn.Module, ABC):
         num_nodes: number of nodes; needed only by models with weights for each node.
 
     Additional arguments are the model's own hyperparameters; all have defaults.
+
+    Models are real: :meth:`forward` and :meth:`precompute` refuse directed graphs, whose signals are complex.
     """
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        super().__init_subclass__(**arguments)
+        for name in ("forward", "precompute"):
+            if name in vars(cls):
+                setattr(cls, name, _on_undirected_graphs(vars(cls)[name]))
 
     def __init__(self, in_channels: int, hidden_channels: int, out_channels: int, num_nodes: int | None = None) -> None:
         super().__init__()
@@ -101,6 +110,21 @@ class Model(torch.nn.Module, ABC):
 
 
 Inputs = Features | Precomputed
+
+
+def _on_undirected_graphs(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a method with the arguments (x, graph) that refuses directed graphs."""
+
+    @functools.wraps(method)
+    def checked(self: Model, x: Any, graph: Graph | None = None, *arguments: Any, **named: Any) -> Any:
+        if isinstance(graph, Graph) and graph.directed:
+            raise ValueError(
+                f"graph is directed; {type(self).__name__} requires an undirected graph: use filter layers such as "
+                "OptBasisConv, and concatenate the real and imaginary parts of their results"
+            )
+        return method(self, x, graph, *arguments, **named)
+
+    return checked
 
 
 def model_class(name: str) -> type[Model]:

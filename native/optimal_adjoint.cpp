@@ -33,6 +33,7 @@
 #include <vector>
 
 #include "algorithms.hpp"
+#include "channel_loops.hpp"
 #include "engine.hpp"
 #include "panels.hpp"
 #include "tolerance.hpp"
@@ -315,7 +316,8 @@ void optimal_adjoint(const Csr<T, I>& graph, Isa isa, int threads, int d, int K,
     Engine<T, I> engine(graph, isa, panel.threads, panel.width);
     OptimalAdjoint<T, I> adjoint(engine, panel.width, K, panel_data(V, K + 1, graph.rows, panel), gamma_, sqrt_beta_,
                                  alpha_);
-    adjoint.run(z_bar_, signal, x_bar_, alpha_bar_, panel_data(work, 2, graph.rows, panel));
+    call_compiled_for(isa,
+                      [&] { adjoint.run(z_bar_, signal, x_bar_, alpha_bar_, panel_data(work, 2, graph.rows, panel)); });
   });
 }
 

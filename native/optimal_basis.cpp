@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "algorithms.hpp"
+#include "channel_loops.hpp"
 #include "engine.hpp"
 #include "panels.hpp"
 #include "tolerance.hpp"
@@ -283,8 +284,10 @@ void optimal_basis(const Csr<T, I>& graph, Isa isa, int threads, int d, int K, c
   for_each_panel<T>(graph.rows, d, threads, [&](const Panel& panel) {
     const InputColumns<T> x_(x, graph.rows, d, panel);
     const OutputColumns<double> gamma_(gamma, K + 1, d, panel), sqrt_beta_(sqrt_beta, K + 1, d, panel);
-    basis_of_panel<T, I>(graph, isa, panel.threads, panel.width, K, x_, peaks + panel.first,
-                         panel_data(V, K + 1, graph.rows, panel), gamma_, sqrt_beta_, rank + panel.first, last_gamma);
+    call_compiled_for(isa, [&] {
+      basis_of_panel<T, I>(graph, isa, panel.threads, panel.width, K, x_, peaks + panel.first,
+                           panel_data(V, K + 1, graph.rows, panel), gamma_, sqrt_beta_, rank + panel.first, last_gamma);
+    });
   });
 }
 

@@ -20,8 +20,7 @@ struct Pairs {
 
 bool nodes_in_range(const Pairs&, int threads);
 
-// A neighbour in a row, and the direction in which its pair was given. Nodes are below 2^31, so the direction has a
-// bit.
+// A neighbour in a row, and the direction in which its pair was given. Nodes are below 2^31, so the direction has a bit.
 class Neighbour {
  public:
   static constexpr bool weighted = false;

@@ -109,14 +109,15 @@ class Engine {
   }
 
   // Calls kernel(rows, partial) with `count` zeroed sums for every block, then adds the sums of the blocks in order.
+  // The result is valid until the next call.
   template <class Kernel>
-  std::vector<double> sum(int64_t count, Kernel&& kernel) {
+  double* sum(int64_t count, Kernel&& kernel) {
     return reduce(count, kernel, [](double total, double partial) { return total + partial; });
   }
 
   // As sum, with the maximum over the blocks instead of the sum.
   template <class Kernel>
-  std::vector<double> largest(int64_t count, Kernel&& kernel) {
+  double* largest(int64_t count, Kernel&& kernel) {
     return reduce(count, kernel, [](double largest, double partial) { return std::max(largest, partial); });
   }
 
@@ -126,11 +127,11 @@ class Engine {
 
  private:
   template <class Kernel, class Join>
-  std::vector<double> reduce(int64_t count, Kernel&& kernel, Join&& join) {
+  double* reduce(int64_t count, Kernel&& kernel, Join&& join) {
     partial_.assign(blocks_.count() * count, 0.0);
     blocks_.run([&](int64_t b, Rows rows) { kernel(rows, partial_.data() + b * count); });
-    std::vector<double> result(count, 0.0);
-    for (int64_t b = 0; b < blocks_.count(); ++b)
+    double* const result = partial_.data();
+    for (int64_t b = 1; b < blocks_.count(); ++b)
       for (int64_t i = 0; i < count; ++i) result[i] = join(result[i], partial_[b * count + i]);
     return result;
   }

@@ -33,6 +33,7 @@
 #include <vector>
 
 #include "algorithms.hpp"
+#include "channel_loops.hpp"
 #include "engine.hpp"
 #include "panels.hpp"
 #include "tolerance.hpp"
@@ -43,14 +44,17 @@ namespace {
 template <class T, class I>
 class OptimalAdjoint {
  public:
-  OptimalAdjoint(Engine<T, I>& engine, int width, int K, const T* V, const double* gamma, const double* beta,
-                 const T* alpha)
+  OptimalAdjoint(Workspace& workspace, Engine<T, I>& engine, int width, int K, const T* V, const double* gamma,
+                 const double* beta, const T* alpha)
       : engine_(engine), width_(width), K_(K), plane_(engine.graph.rows * width), V_(V), gamma_(gamma), beta_(beta),
-        alpha_(alpha), per_step_(Tolerance<T>::omega_per_step(engine.graph.rows)), up_(width), prev_weight_(width),
-        none_(width, 0.0), m_(width), rho_(width), dot_last_(width, 0.0), norm_(width), norm_prev_(width, 0.0),
-        norm_z_(width), noise_(width), limit_(width), largest_(width), vectors_(width), has_r_z_(width),
-        weights_(std::max(numbers(6), 2 * numbers(K + 1))) {
-    for (auto* rows : {&a_, &a_prev_, &a_next_, &omega_, &omega_prev_, &omega_next_}) rows->assign(numbers(K), 0.0);
+        alpha_(alpha), per_step_(Tolerance<T>::omega_per_step(engine.graph.rows)), none_(workspace.array(width, 0.0)),
+        has_r_z_(workspace.array<char>(width)), weights_(workspace.array<T>(std::max(numbers(6), 2 * numbers(K + 1)))) {
+    for (auto* row : {&up_, &prev_weight_, &m_, &rho_, &dot_last_, &inside_, &norm_, &norm_prev_, &norm_z_, &noise_,
+                      &limit_, &largest_, &vectors_})
+      *row = workspace.array(width, 0.0);
+    zeta_ = workspace.array<double>(numbers(K + 1));
+    for (auto* rows : {&a_, &a_prev_, &a_next_, &omega_, &omega_prev_, &omega_next_})
+      *rows = workspace.array(numbers(K), 0.0);
   }
 
   // signal: alpha is a multiple of |x|. work: two arrays of the size of the signal.
@@ -69,7 +73,7 @@ class OptimalAdjoint {
   }
 
  private:
-  size_t numbers(int rows) const { return static_cast<size_t>(rows) * width_; }
+  int64_t numbers(int rows) const { return int64_t(rows) * width_; }
   const T* vector(int k) const { return V_ + k * plane_; }
   double alpha(int k, int c) const { return alpha_[k * width_ + c]; }
   double gamma(int k, int c) const { return gamma_[k * width_ + c]; }
@@ -84,10 +88,10 @@ class OptimalAdjoint {
 
   // Computes zeta, the gradient with respect to alpha, and r_z.
   void start(const T* z_bar, T* alpha_bar, T* r_z) {
-    zeta_ = inner_products(z_bar, nullptr, K_ + 1);
-    std::copy(zeta_.begin(), zeta_.end(), alpha_bar);
-    auto squares = project_out(zeta_, z_bar, r_z, nullptr, K_ + 1);
-    std::vector<double> inside(width_, 0.0);
+    std::copy_n(inner_products(z_bar, nullptr, K_ + 1), numbers(K_ + 1), zeta_);
+    std::copy_n(zeta_, numbers(K_ + 1), alpha_bar);
+    const double* squares = project_out(zeta_, z_bar, r_z, nullptr, K_ + 1);
+    double* const inside = inside_;
     for (int i = 0; i <= K_; ++i)
       for_each_channel([&](int c) { inside[c] += zeta_[i * width_ + c] * zeta_[i * width_ + c]; });
     bool shorter = false;  // so much that rounding errors along V matter
@@ -110,9 +114,9 @@ class OptimalAdjoint {
       prev_weight_[c] = k + 2 <= K_ ? beta(k + 1, c) * inverse(k + 2, c) : 0;
       rho_[c] = beta(K_, c) * dot_last_[c] * up_[c];
     });
-    const double *const up = up_.data(), *const prev_weight = prev_weight_.data();
+    const double *const up = up_, *const prev_weight = prev_weight_;
     for (int i = k + 1; i <= K_; ++i) {
-      double* const next = i < K_ ? &a_next_[i * width_] : m_.data();
+      double* const next = i < K_ ? &a_next_[i * width_] : m_;
       const double *const zeta_i = row(zeta_, i), *const zeta_k = row(zeta_, k), *const beta_i = beta_ + i * width_;
       // Past the rank v_i is zero, and its coefficient would grow by 1 / beta per step.
       for_each_channel([&](int c) {
@@ -135,13 +139,13 @@ class OptimalAdjoint {
       }
       if (i == K_ - 1) for_each_channel([&](int c) { next[c] += rho_[c]; });
     }
-    a_prev_.swap(a_);
-    a_.swap(a_next_);
+    std::swap(a_prev_, a_);
+    std::swap(a_, a_next_);
   }
 
   // r_next = r_k from r = r_{k+1} and r_prev = r_{k+2}, where r_z stands for r_K = alpha_K r_z.
   void advance(int k, const T* r_z, const T* r, const T* r_prev, T* r_next) {
-    T* const weights = weights_.data();
+    T* const weights = weights_;
     for_each_channel([&](int c) {
       const double last = has_r_z_[c] ? alpha(K_, c) : 0;
       const double scale = r == r_z ? last : 1, scale_prev = r_prev == r_z ? last : 1;
@@ -167,7 +171,7 @@ class OptimalAdjoint {
         .r_next = r_next,
     };
     const auto Pr = engine_.product_with(r);
-    const auto sums = engine_.sum(2 * width_, [&](Rows rows, double* partial) {
+    const double* const sums = engine_.sum(2 * width_, [&](Rows rows, double* partial) {
       engine_.product_kernels.optimal_adjoint(Pr, width_, rows, step, partial);
     });
     for_each_channel([&](int c) {
@@ -179,9 +183,9 @@ class OptimalAdjoint {
   // Estimates omega_j = <r_k, v_j> by the recurrence of the r_k (after Simon, 1984). If an estimate exceeds the limit,
   // reorthogonalises r_k and r_prev = r_{k+1} (null: skip it).
   void reorthogonalise_if_needed(int k, T* r_k, T* r_prev) {
-    const double *const up = up_.data(), *const before = prev_weight_.data(), *const gamma_k = gamma_ + k * width_;
-    double* __restrict const noise = noise_.data(), * __restrict const limit = limit_.data();
-    double* __restrict const largest = largest_.data(), * __restrict const vectors = vectors_.data();
+    const double *const up = up_, *const before = prev_weight_, *const gamma_k = gamma_ + k * width_;
+    double* __restrict const noise = noise_, * __restrict const limit = limit_;
+    double* __restrict const largest = largest_, * __restrict const vectors = vectors_;
     for_each_channel([&](int c) {
       noise[c] = per_step_ * (up[c] * (1 + std::abs(gamma_k[c])) * norm_prev_[c] + std::abs(alpha(k, c)) * norm_z_[c]);
       limit[c] = Tolerance<T>::max_adjoint_omega * norm_[c];
@@ -191,8 +195,8 @@ class OptimalAdjoint {
       const double *const beta_j = beta_ + j * width_, *const beta_up = beta_j + width_,
                           *const gamma_j = gamma_ + j * width_;
       const double *const omega = &omega_[j * width_], *const omega_prev = &omega_prev_[j * width_];
-      const double* const above = j + 1 < K_ ? omega + width_ : none_.data();
-      const double* const below = j > 0 ? omega - width_ : none_.data();
+      const double* const above = j + 1 < K_ ? omega + width_ : none_;
+      const double* const below = j > 0 ? omega - width_ : none_;
       double* __restrict const next = &omega_next_[j * width_];
       const double reached = j + 1;
       // Short loops without conditional loads: compilers vectorise them, which matters on small graphs.
@@ -216,8 +220,8 @@ class OptimalAdjoint {
       exceeded |= largest[c] > limit[c];
       count = std::max(count, vectors[c]);
     });
-    omega_prev_.swap(omega_);
-    omega_.swap(omega_next_);
+    std::swap(omega_prev_, omega_);
+    std::swap(omega_, omega_next_);
     if (exceeded) reorthogonalise(r_k, r_prev, static_cast<int>(count));
   }
 
@@ -225,7 +229,7 @@ class OptimalAdjoint {
     assert(0 < count && count <= K_);
     bool shorter = true;
     for (int sweep = 0; sweep < 2 && shorter; ++sweep) {
-      const auto squares = project_out(inner_products(r_k, r_prev, count), r_k, r_k, r_prev, count);
+      const double* const squares = project_out(inner_products(r_k, r_prev, count), r_k, r_k, r_prev, count);
       shorter = false;
       for_each_channel([&](int c) {
         const double size = std::sqrt(squares[c]);
@@ -245,7 +249,7 @@ class OptimalAdjoint {
   // If alpha is a multiple of |x| = beta_0, whose gradient is v_0, there is one more vector: <z_bar, z> / beta_0 v_0.
   void finish(const T* r, bool signal, T* x_bar) {
     const int first = signal ? 0 : 1, last = signal ? std::max(K_, 1) : K_;
-    T *const scale = weights_.data(), *const weights = scale + width_;
+    T *const scale = weights_, *const weights = scale + width_;
     for_each_channel([&](int c) {
       const double factor = K_ > 0 ? 1 : has_r_z_[c] || signal ? alpha(0, c) : 0;
       scale[c] = narrow(factor * inverse(0, c));
@@ -266,18 +270,19 @@ class OptimalAdjoint {
     return sum;
   }
 
-  // <w, v_j> for j < count, then <u, v_j>; u may be null.
-  std::vector<double> inner_products(const T* w, const T* u, int count) {
+  // <w, v_j> for j < count, then <u, v_j>; u may be null. Valid until the next sum.
+  const double* inner_products(const T* w, const T* u, int count) {
     return engine_.sum((u ? 2 : 1) * numbers(count), [&](Rows rows, double* sums) {
       engine_.vector_kernels.basis_dots(width_, rows, w, u, V_, plane_, count, sums);
     });
   }
 
-  // w = from - sum_j inner_j v_j, and u in place by the inner products that follow; returns |w|^2.
-  std::vector<double> project_out(const std::vector<double>& inner, const T* from, T* w, T* u, int count) {
-    std::copy(inner.begin(), inner.end(), weights_.begin());
+  // w = from - sum_j inner_j v_j, and u in place by the inner products that follow; returns |w|^2, valid until the
+  // next sum.
+  const double* project_out(const double* inner, const T* from, T* w, T* u, int count) {
+    std::copy_n(inner, (u ? 2 : 1) * numbers(count), weights_);
     return engine_.sum(width_, [&](Rows rows, double* sums) {
-      engine_.vector_kernels.project_out(width_, rows, from, w, u, V_, plane_, count, weights_.data(), sums);
+      engine_.vector_kernels.project_out(width_, rows, from, w, u, V_, plane_, count, weights_, sums);
     });
   }
 
@@ -293,13 +298,14 @@ class OptimalAdjoint {
   const double *const gamma_, *const beta_;
   const T* const alpha_;
   const double per_step_;
-  std::vector<double> up_, prev_weight_;  // 1 / beta_{k+1}, and minus the weight of r_{k+2} in r_k
-  const std::vector<double> none_;        // zeros
-  std::vector<double> zeta_, a_, a_prev_, a_next_, m_, rho_, dot_last_;  // dot_last_: <r, v_K>
-  std::vector<double> omega_, omega_prev_, omega_next_, norm_, norm_prev_, norm_z_;
-  std::vector<double> noise_, limit_, largest_, vectors_;  // of reorthogonalise_if_needed
-  std::vector<char> has_r_z_;
-  std::vector<T> weights_;
+  const double* const none_;   // zeros
+  double *up_, *prev_weight_;  // 1 / beta_{k+1}, and minus the weight of r_{k+2} in r_k
+  double *zeta_, *a_, *a_prev_, *a_next_, *m_, *rho_, *dot_last_;  // dot_last_: <r, v_K>
+  double* inside_;  // the squared norm of the part of z_bar inside span(V)
+  double *omega_, *omega_prev_, *omega_next_, *norm_, *norm_prev_, *norm_z_;
+  double *noise_, *limit_, *largest_, *vectors_;  // of reorthogonalise_if_needed
+  char* const has_r_z_;
+  T* const weights_;
 };
 
 }  // namespace
@@ -309,13 +315,17 @@ void optimal_adjoint(const Csr<T, I>& graph, Isa isa, int threads, int d, int K,
                      const double* sqrt_beta, const T* alpha, const T* z_bar, bool signal, T* x_bar, T* alpha_bar,
                      T* work) {
   for_each_panel<T>(graph.rows, d, threads, [&](const Panel& panel) {
-    const InputColumns<double> gamma_(gamma, K + 1, d, panel), sqrt_beta_(sqrt_beta, K + 1, d, panel);
-    const InputColumns<T> alpha_(alpha, K + 1, d, panel), z_bar_(z_bar, graph.rows, d, panel);
-    const OutputColumns<T> x_bar_(x_bar, graph.rows, d, panel), alpha_bar_(alpha_bar, K + 1, d, panel);
+    Workspace workspace;
+    const InputColumns<double> gamma_(workspace, gamma, K + 1, d, panel);
+    const InputColumns<double> sqrt_beta_(workspace, sqrt_beta, K + 1, d, panel);
+    const InputColumns<T> alpha_(workspace, alpha, K + 1, d, panel), z_bar_(workspace, z_bar, graph.rows, d, panel);
+    const OutputColumns<T> x_bar_(workspace, x_bar, graph.rows, d, panel);
+    const OutputColumns<T> alpha_bar_(workspace, alpha_bar, K + 1, d, panel);
     Engine<T, I> engine(graph, isa, panel.threads, panel.width);
-    OptimalAdjoint<T, I> adjoint(engine, panel.width, K, panel_data(V, K + 1, graph.rows, panel), gamma_, sqrt_beta_,
-                                 alpha_);
-    adjoint.run(z_bar_, signal, x_bar_, alpha_bar_, panel_data(work, 2, graph.rows, panel));
+    OptimalAdjoint<T, I> adjoint(workspace, engine, panel.width, K, panel_data(V, K + 1, graph.rows, panel), gamma_,
+                                 sqrt_beta_, alpha_);
+    call_compiled_for(isa,
+                      [&] { adjoint.run(z_bar_, signal, x_bar_, alpha_bar_, panel_data(work, 2, graph.rows, panel)); });
   });
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "algorithms.hpp"
+#include "channel_loops.hpp"
 #include "engine.hpp"
 #include "panels.hpp"
 #include "tolerance.hpp"
@@ -19,23 +20,24 @@ namespace {
 // O(K^2) operations; the inner products themselves would take another sweep over the basis in every step.
 class OmegaRecurrence {
  public:
-  OmegaRecurrence(int K, int width, double per_step)
-      : width_(width), per_step_(per_step), largest_(width), vectors_(width) {
-    for (auto* rows : {&previous_, &current_, &next_}) rows->assign(static_cast<size_t>(K + 2) * width, 0.0);
+  OmegaRecurrence(Workspace& workspace, int K, int width, double per_step)
+      : width_(width), per_step_(per_step), largest_(workspace.array<double>(width)),
+        vectors_(workspace.array<double>(width)) {
+    for (auto* rows : {&previous_, &current_, &next_}) *rows = workspace.array(int64_t(K + 2) * width, 0.0);
   }
 
   // Estimates the omega_j of v_{k+1} in all channels. gamma holds steps 0 .. k, beta steps 0 .. k + 1; the estimates of
   // channels with beta_{k+1} = 0 are undefined. Channels are the inner loop, so that it is vectorised.
   void advance(int k, double limit, const double* gamma, const double* beta) {
-    const auto row = [&](auto& numbers, int j) { return &numbers[static_cast<size_t>(j) * width_]; };
+    const auto row = [&](double* numbers, int j) { return numbers + j * width_; };
     const auto g = [&](int j) { return gamma + j * width_; };
     const auto b = [&](int j) { return beta + j * width_; };
     std::fill_n(row(current_, k), width_, 1.0);
-    std::fill(largest_.begin(), largest_.end(), 0.0);
-    std::fill(vectors_.begin(), vectors_.end(), 0.0);
+    std::fill_n(largest_, width_, 0.0);
+    std::fill_n(vectors_, width_, 0.0);
     for (int j = 0; j <= k; ++j) {
       double* __restrict const next = row(next_, j);
-      double* __restrict const largest = largest_.data(), * __restrict const vectors = vectors_.data();
+      double* __restrict const largest = largest_, * __restrict const vectors = vectors_;
       const double *const here = row(current_, j), *const norm = b(k + 1);
       if (j == k) {
         for (int c = 0; c < width_; ++c) next[c] = per_step_ / norm[c];
@@ -68,8 +70,8 @@ class OmegaRecurrence {
   // Call after v_k and v_{k+1} have been orthogonalised against the first `count` vectors (v_k not against itself).
   void reset(int k, int count, double omega) {
     assert(0 <= count && count <= k + 1);
-    std::fill_n(next_.begin(), static_cast<size_t>(count) * width_, omega);
-    std::fill_n(current_.begin(), static_cast<size_t>(std::min(count, k)) * width_, omega);
+    std::fill_n(next_, count * width_, omega);
+    std::fill_n(current_, std::min(count, k) * width_, omega);
   }
 
   void shift() {
@@ -80,32 +82,33 @@ class OmegaRecurrence {
  private:
   int width_;
   double per_step_;
-  std::vector<double> previous_, current_, next_;
-  std::vector<double> largest_, vectors_;  // vectors_: integers, in double so that loops are vectorised
+  double *previous_, *current_, *next_;
+  double *const largest_, *const vectors_;  // vectors_: integers, in double so that loops are vectorised
 };
 
 template <class T, class I>
 class Lanczos {
  public:
-  Lanczos(Engine<T, I>& engine, int width, int K, T* V, double* gamma, double* beta, int64_t* rank)
+  Lanczos(Workspace& workspace, Engine<T, I>& engine, int width, int K, T* V, double* gamma, double* beta,
+          int64_t* rank)
       : engine_(engine), width_(width), plane_(engine.graph.rows * width), V_(V), gamma_(gamma), beta_(beta),
-        rank_(rank), K_(K), noise_(width), largest_beta_(width, 0.0), amplified_(width, Tolerance<T>::noise_level),
-        scale_(width), weights_(static_cast<size_t>(2 * K + 2) * width),
-        omega_(K, width, Tolerance<T>::omega_per_step(engine.graph.rows)) {}
+        rank_(rank), K_(K), noise_(workspace.array<double>(width)), largest_beta_(workspace.array(width, 0.0)),
+        amplified_(workspace.array(width, Tolerance<T>::noise_level)), scale_(workspace.array<double>(width)),
+        norms_(workspace.array<double>(width)), weights_(workspace.array<T>(int64_t(2 * K + 2) * width)),
+        omega_(workspace, K, width, Tolerance<T>::omega_per_step(engine.graph.rows)) {}
 
   // v_0 = x / |x|, up to the factor in scale_. Scaling by a power of two keeps the squares of any finite x in range.
   void start(const T* x, const double* peaks) {
-    std::vector<double> factor(width_, 0.0);
+    double* const factor = scale_;
     for (int c = 0; c < width_; ++c)
-      if (peaks[c] >= std::numeric_limits<T>::min()) factor[c] = std::ldexp(1.0, -std::ilogb(peaks[c]));
-    const auto squares = engine_.sum(width_, [&](Rows rows, double* sums) {
-      engine_.vector_kernels.rescale(width_, rows, x, factor.data(), V_, sums);
-    });
+      factor[c] = peaks[c] >= std::numeric_limits<T>::min() ? std::ldexp(1.0, -std::ilogb(peaks[c])) : 0;
+    const double* const squares = engine_.sum(
+        width_, [&](Rows rows, double* sums) { engine_.vector_kernels.rescale(width_, rows, x, factor, V_, sums); });
     for (int c = 0; c < width_; ++c) {
-      const double norm = std::sqrt(squares[c]);
+      const double norm = std::sqrt(squares[c]), size = norm / factor[c];
       rank_[c] = 0;
-      accept_or_end(c, 0, norm);
-      if (norm > 0) beta_[c] = std::min<double>(norm / factor[c], std::numeric_limits<T>::max());
+      accept_or_end(c, 0, norm);  // overwrites the factor
+      if (norm > 0) beta_[c] = std::min<double>(size, std::numeric_limits<T>::max());
     }
   }
 
@@ -114,30 +117,30 @@ class Lanczos {
     T* w = vector(k + 1);
     set_noise(k);
     project(k, w);
-    const auto scale = split(scale_.data()), gamma = split(row(gamma_, k));
-    auto norms = norms_of([&](Rows rows, double* sums) {
+    const auto scale = split(scale_), gamma = split(row(gamma_, k));
+    set_norms([&](Rows rows, double* sums) {
       engine_.vector_kernels.scale_and_subtract(width_, rows, vector(k), scale, gamma, w, sums);
     });
-    const int count = vectors_to_reorthogonalise(k, norms);
-    if (count > 0) reorthogonalise(k, count, norms);
-    for (int c = 0; c < width_; ++c) accept_or_end(c, k + 1, norms[c]);
+    const int count = vectors_to_reorthogonalise(k);
+    if (count > 0) reorthogonalise(k, count);
+    for (int c = 0; c < width_; ++c) accept_or_end(c, k + 1, norms_[c]);
     omega_.shift();
   }
 
   // Normalises v_K.
   void finish(int K) {
     engine_.sum(width_, [&](Rows rows, double* sums) {
-      engine_.vector_kernels.rescale(width_, rows, vector(K), scale_.data(), vector(K), sums);
+      engine_.vector_kernels.rescale(width_, rows, vector(K), scale_, vector(K), sums);
     });
-    std::fill(scale_.begin(), scale_.end(), 1.0);
+    std::fill_n(scale_, width_, 1.0);
   }
 
   // w = P v_k - beta_k v_{k-1} and gamma_k = <w, v_k>; w null: gamma_k alone.
   void project(int k, T* w) {
     const T* v_prev = k > 0 ? vector(k - 1) : nullptr;
-    const auto scale = split(scale_.data()), beta = split(row(beta_, k));
+    const auto scale = split(scale_), beta = split(row(beta_, k));
     const auto Pv = engine_.product_with(vector(k));
-    const auto sums = engine_.sum(width_, [&](Rows rows, double* partial) {
+    const double* const sums = engine_.sum(width_, [&](Rows rows, double* partial) {
       engine_.product_kernels.lanczos_product(Pv, width_, rows, vector(k), scale, v_prev, beta, w, partial);
     });
     for (int c = 0; c < width_; ++c) row(gamma_, k)[c] = sums[c] * scale_[c];
@@ -149,12 +152,11 @@ class Lanczos {
 
   DoubleWord<T> split(const double* numbers) const { return DoubleWord<T>::of(numbers, width_); }
 
-  // The norms of the vectors whose squared norms the kernel sums.
+  // norms_: the norms of the vectors whose squared norms the kernel sums.
   template <class Kernel>
-  std::vector<double> norms_of(Kernel&& kernel) {
-    auto squares = engine_.sum(width_, kernel);
-    for (double& square : squares) square = std::sqrt(square);
-    return squares;
+  void set_norms(Kernel&& kernel) {
+    const double* const squares = engine_.sum(width_, kernel);
+    for (int c = 0; c < width_; ++c) norms_[c] = std::sqrt(squares[c]);
   }
 
   // The error expected in the residual after v_k, for each channel. Called for k = 0, 1, ..
@@ -208,15 +210,15 @@ class Lanczos {
   }
 
   // The number of vectors among v_0 .. v_k to reorthogonalise v_{k+1} against; 0 if that is not necessary.
-  int vectors_to_reorthogonalise(int k, const std::vector<double>& norms) {
-    std::copy(norms.begin(), norms.end(), row(beta_, k + 1));
+  int vectors_to_reorthogonalise(int k) {
+    std::copy_n(norms_, width_, row(beta_, k + 1));
     omega_.advance(k, Tolerance<T>::max_omega, gamma_, beta_);
     constexpr double cancellation = Tolerance<T>::cancellation * Tolerance<T>::cancellation;
     bool any = false;
     int count = 0;
     for (int c = 0; c < width_; ++c) {
-      if (ends(c, k, norms[c])) continue;
-      const double norm = norms[c], gamma = row(gamma_, k)[c], beta = k > 0 ? row(beta_, k)[c] : 0;
+      if (ends(c, k, norms_[c])) continue;
+      const double norm = norms_[c], gamma = row(gamma_, k)[c], beta = k > 0 ? row(beta_, k)[c] : 0;
       const bool cancelled = norm * norm < cancellation * (norm * norm + gamma * gamma + beta * beta);  // |P v_k|^2
       any |= cancelled || omega_.largest(c) > Tolerance<T>::max_omega;
       count = std::max(count, cancelled ? k + 1 : omega_.vectors(c));
@@ -227,22 +229,26 @@ class Lanczos {
   // Orthogonalises w against the first `count` vectors, and repeats while its norm drops substantially ("twice is
   // enough", Kahan and Parlett). The same sweep reorthogonalises v_k, whose error would otherwise re-enter v_{k+2}
   // through the recurrence.
-  void reorthogonalise(int k, int count, std::vector<double>& norms) {
-    const size_t numbers = static_cast<size_t>(count) * width_;
+  void reorthogonalise(int k, int count) {
+    const int64_t numbers = int64_t(count) * width_;
     T* v = k > 0 ? vector(k) : nullptr;
     for (bool shorter = true; shorter; v = nullptr) {
-      const auto inner = engine_.sum((v ? 2 : 1) * numbers, [&](Rows rows, double* sums) {
+      const int64_t all = (v ? 2 : 1) * numbers;
+      const double* const inner = engine_.sum(all, [&](Rows rows, double* sums) {
         engine_.vector_kernels.basis_dots(width_, rows, vector(k + 1), v, V_, plane_, count, sums);
       });
-      std::copy(inner.begin(), inner.end(), weights_.begin());
-      if (v && count > k) std::fill_n(weights_.begin() + numbers + k * width_, width_, T(0));  // <v_k, v_k>
-      const auto left = norms_of([&](Rows rows, double* sums) {
-        engine_.vector_kernels.project_out(width_, rows, vector(k + 1), vector(k + 1), v, V_, plane_, count,
-                                           weights_.data(), sums);
+      std::copy_n(inner, all, weights_);
+      if (v && count > k) std::fill_n(weights_ + numbers + k * width_, width_, T(0));  // <v_k, v_k>
+      const double* const squares = engine_.sum(width_, [&](Rows rows, double* sums) {
+        engine_.vector_kernels.project_out(width_, rows, vector(k + 1), vector(k + 1), v, V_, plane_, count, weights_,
+                                           sums);
       });
       shorter = false;
-      for (int c = 0; c < width_; ++c) shorter |= left[c] < 0.7 * norms[c] && !ends(c, k, left[c]);
-      norms = left;
+      for (int c = 0; c < width_; ++c) {
+        const double left = std::sqrt(squares[c]);
+        shorter |= left < 0.7 * norms_[c] && !ends(c, k, left);
+        norms_[c] = left;
+      }
     }
     omega_.reset(k, count, Tolerance<T>::omega_after_projection);
   }
@@ -254,18 +260,18 @@ class Lanczos {
   double *const gamma_, *const beta_;
   int64_t* const rank_;
   const int K_;
-  std::vector<double> noise_, largest_beta_, amplified_;  // amplified_: the error without its cap
-  std::vector<double> scale_;
-  std::vector<T> weights_;
+  double *const noise_, *const largest_beta_, *const amplified_;  // amplified_: the error without its cap
+  double *const scale_, *const norms_;                            // norms_: of the residuals
+  T* const weights_;
   OmegaRecurrence omega_;
 };
 
 template <class T, class I>
-void basis_of_panel(const Csr<T, I>& graph, Isa isa, int threads, int d, int K, const T* x, const double* peaks, T* V,
-                    double* gamma, double* sqrt_beta, int64_t* rank, bool last_gamma) {
+void basis_of_panel(Workspace& workspace, const Csr<T, I>& graph, Isa isa, int threads, int d, int K, const T* x,
+                    const double* peaks, T* V, double* gamma, double* sqrt_beta, int64_t* rank, bool last_gamma) {
   Engine<T, I> engine(graph, isa, threads, d);
   assert(K >= 0 && d <= max_width<T>);
-  Lanczos<T, I> lanczos(engine, d, K, V, gamma, sqrt_beta, rank);
+  Lanczos<T, I> lanczos(workspace, engine, d, K, V, gamma, sqrt_beta, rank);
   lanczos.start(x, peaks);
   for (int k = 0; k < K; ++k) lanczos.step(k);
   lanczos.finish(K);
@@ -281,18 +287,23 @@ template <class T, class I>
 void optimal_basis(const Csr<T, I>& graph, Isa isa, int threads, int d, int K, const T* x, const double* peaks, T* V,
                    double* gamma, double* sqrt_beta, int64_t* rank, bool last_gamma) {
   for_each_panel<T>(graph.rows, d, threads, [&](const Panel& panel) {
-    const InputColumns<T> x_(x, graph.rows, d, panel);
-    const OutputColumns<double> gamma_(gamma, K + 1, d, panel), sqrt_beta_(sqrt_beta, K + 1, d, panel);
-    basis_of_panel<T, I>(graph, isa, panel.threads, panel.width, K, x_, peaks + panel.first,
-                         panel_data(V, K + 1, graph.rows, panel), gamma_, sqrt_beta_, rank + panel.first, last_gamma);
+    Workspace workspace;
+    const InputColumns<T> x_(workspace, x, graph.rows, d, panel);
+    const OutputColumns<double> gamma_(workspace, gamma, K + 1, d, panel);
+    const OutputColumns<double> sqrt_beta_(workspace, sqrt_beta, K + 1, d, panel);
+    call_compiled_for(isa, [&] {
+      basis_of_panel<T, I>(workspace, graph, isa, panel.threads, panel.width, K, x_, peaks + panel.first,
+                           panel_data(V, K + 1, graph.rows, panel), gamma_, sqrt_beta_, rank + panel.first, last_gamma);
+    });
   });
 }
 
 template <class T, class I>
 void combine(const Csr<T, I>& graph, Isa isa, int threads, int d, int K, const T* V, const T* alpha, T* z) {
   for_each_panel<T>(graph.rows, d, threads, [&](const Panel& panel) {
-    const InputColumns<T> alpha_(alpha, K + 1, d, panel);
-    const OutputColumns<T> z_(z, graph.rows, d, panel);
+    Workspace workspace;
+    const InputColumns<T> alpha_(workspace, alpha, K + 1, d, panel);
+    const OutputColumns<T> z_(workspace, z, graph.rows, d, panel);
     Engine<T, I> engine(graph, isa, panel.threads, panel.width);
     engine.run([&](Rows rows) {
       engine.vector_kernels.combine(panel.width, rows, nullptr, nullptr, panel_data(V, K + 1, graph.rows, panel),
@@ -331,9 +342,9 @@ void product(const Csr<T, I>& graph, Isa isa, int threads, int d, const T* x, T*
 template <class T, class I>
 void peak(const Csr<T, I>& graph, Isa isa, int threads, int d, const T* x, double* peaks) {
   Engine<T, I> engine(graph, isa, threads, d);
-  const auto largest =
+  const double* const largest =
       engine.largest(d, [&](Rows rows, double* partial) { engine.vector_kernels.peak(d, rows, x, partial); });
-  std::copy(largest.begin(), largest.end(), peaks);
+  std::copy_n(largest, d, peaks);
 }
 
 #define POLYBASIS_INSTANTIATE(T, I)                                                                                \

@@ -8,11 +8,11 @@
 #include <algorithm>
 #include <cassert>
 #include <cstdint>
-#include <memory>
 #include <type_traits>
 
 #include "parallel.hpp"
 #include "row_kernels.hpp"
+#include "workspace.hpp"
 
 namespace polybasis {
 
@@ -56,19 +56,17 @@ T* panel_data(T* array, int planes, int64_t rows, const Panel& panel) {
 template <class T>
 class InputColumns {
  public:
-  InputColumns(const T* array, int64_t rows, int d, const Panel& panel) : data_(array) {
+  InputColumns(Workspace& workspace, const T* array, int64_t rows, int d, const Panel& panel) : data_(array) {
     assert(is_panel_of(panel, d) && reinterpret_cast<std::uintptr_t>(array) % alignof(T) == 0);
     if (panel.width == d) return;
-    copy_.reset(new T[rows * panel.width]);
-    for (int64_t i = 0; i < rows; ++i)
-      std::copy_n(array + i * d + panel.first, panel.width, copy_.get() + i * panel.width);
-    data_ = copy_.get();
+    T* const copy = workspace.array<T>(rows * panel.width);
+    for (int64_t i = 0; i < rows; ++i) std::copy_n(array + i * d + panel.first, panel.width, copy + i * panel.width);
+    data_ = copy;
   }
   InputColumns(const InputColumns&) = delete;
   operator const T*() const { return data_; }
 
  private:
-  std::unique_ptr<T[]> copy_;
   const T* data_;
 };
 
@@ -76,16 +74,15 @@ class InputColumns {
 template <class T>
 class OutputColumns {
  public:
-  OutputColumns(T* array, int64_t rows, int d, const Panel& panel)
+  OutputColumns(Workspace& workspace, T* array, int64_t rows, int d, const Panel& panel)
       : array_(array), rows_(rows), d_(d), panel_(panel), data_(array) {
     assert(is_panel_of(panel, d) && reinterpret_cast<std::uintptr_t>(array) % alignof(T) == 0);
-    if (panel.width == d) return;
-    copy_.reset(new T[rows * panel.width]);
-    data_ = copy_.get();
+    if (panel.width != d) data_ = workspace.array<T>(rows * panel.width);
   }
   ~OutputColumns() {
-    for (int64_t i = 0; i < rows_ && copy_; ++i)
-      std::copy_n(copy_.get() + i * panel_.width, panel_.width, array_ + i * d_ + panel_.first);
+    if (data_ == array_) return;
+    for (int64_t i = 0; i < rows_; ++i)
+      std::copy_n(data_ + i * panel_.width, panel_.width, array_ + i * d_ + panel_.first);
   }
   OutputColumns(const OutputColumns&) = delete;
   operator T*() const { return data_; }
@@ -95,7 +92,6 @@ class OutputColumns {
   const int64_t rows_;
   const int d_;
   const Panel panel_;
-  std::unique_ptr<T[]> copy_;
   T* data_;
 };
 

@@ -72,7 +72,7 @@ void adjoint_of_panel(const Csr<T, I>& graph, Isa isa, int threads, int d, int K
         .h_prev = vector(k - 1),
     };
     const auto Plambda = engine.product_with(lambda);
-    const auto sums = engine.sum(4 * d, [&](Rows rows, double* partial) {
+    const double* const sums = engine.sum(4 * d, [&](Rows rows, double* partial) {
       engine.product_kernels.recurrence_adjoint(Plambda, d, rows, step, partial);
     });
     add(&sums[0], gradient.a + k * stride);
@@ -81,10 +81,10 @@ void adjoint_of_panel(const Csr<T, I>& graph, Isa isa, int threads, int d, int K
     add(&sums[3 * d], gradient.alpha + k * stride);
     std::swap(lambda, other);
   }
-  const auto dot_last = engine.sum(
+  const double* const dot_last = engine.sum(
       d, [&](Rows rows, double* partial) { engine.vector_kernels.inner_product(d, rows, z_bar, vector(K), partial); });
-  add(dot_last.data(), gradient.alpha + K * stride);
-  const auto dot_first = engine.sum(
+  add(dot_last, gradient.alpha + K * stride);
+  const double* const dot_first = engine.sum(
       d, [&](Rows rows, double* partial) { engine.vector_kernels.inner_product(d, rows, lambda, vector(0), partial); });
   for (int c = 0; c < d; ++c) {
     const T s = coefficients.s[c];
@@ -99,8 +99,9 @@ void adjoint_of_panel(const Csr<T, I>& graph, Isa isa, int threads, int d, int K
 // The columns of a panel in the coefficients.
 template <class T>
 struct PanelRecurrence {
-  PanelRecurrence(const Recurrence<T>& all, int K, int d, const Panel& panel)
-      : s(all.s, 1, d, panel), a(all.a, K, d, panel), b(all.b, K, d, panel), c(all.c, K, d, panel) {}
+  PanelRecurrence(Workspace& workspace, const Recurrence<T>& all, int K, int d, const Panel& panel)
+      : s(workspace, all.s, 1, d, panel), a(workspace, all.a, K, d, panel), b(workspace, all.b, K, d, panel),
+        c(workspace, all.c, K, d, panel) {}
   Recurrence<T> get() const { return {s, a, b, c}; }
 
   const InputColumns<T> s, a, b, c;
@@ -112,9 +113,10 @@ template <class T, class I>
 void recurrence(const Csr<T, I>& graph, Isa isa, int threads, int d, int K, const Recurrence<T>& coefficients,
                 const T* alpha, const T* x, T* h, int planes, T* z) {
   for_each_panel<T>(graph.rows, d, threads, [&](const Panel& panel) {
-    const PanelRecurrence<T> coefficients_(coefficients, K, d, panel);
-    const InputColumns<T> alpha_(alpha, K + 1, d, panel), x_(x, graph.rows, d, panel);
-    const OutputColumns<T> z_(z, graph.rows, d, panel);
+    Workspace workspace;
+    const PanelRecurrence<T> coefficients_(workspace, coefficients, K, d, panel);
+    const InputColumns<T> alpha_(workspace, alpha, K + 1, d, panel), x_(workspace, x, graph.rows, d, panel);
+    const OutputColumns<T> z_(workspace, z, graph.rows, d, panel);
     recurrence_of_panel<T, I>(graph, isa, panel.threads, panel.width, K, coefficients_.get(), alpha_, x_,
                               panel_data(h, planes, graph.rows, panel), planes, z_);
   });
@@ -124,9 +126,10 @@ template <class T, class I>
 void recurrence_adjoint(const Csr<T, I>& graph, Isa isa, int threads, int d, int K, const Recurrence<T>& coefficients,
                         const T* alpha, const T* h, const T* z_bar, const RecurrenceGradient<T>& gradient, T* work) {
   for_each_panel<T>(graph.rows, d, threads, [&](const Panel& panel) {
-    const PanelRecurrence<T> coefficients_(coefficients, K, d, panel);
-    const InputColumns<T> alpha_(alpha, K + 1, d, panel), z_bar_(z_bar, graph.rows, d, panel);
-    const OutputColumns<T> x_bar(gradient.x, graph.rows, d, panel);
+    Workspace workspace;
+    const PanelRecurrence<T> coefficients_(workspace, coefficients, K, d, panel);
+    const InputColumns<T> alpha_(workspace, alpha, K + 1, d, panel), z_bar_(workspace, z_bar, graph.rows, d, panel);
+    const OutputColumns<T> x_bar(workspace, gradient.x, graph.rows, d, panel);
     const int first = panel.first;
     adjoint_of_panel<T, I>(
         graph, isa, panel.threads, panel.width, K, coefficients_.get(), alpha_, panel_data(h, K + 1, graph.rows, panel),

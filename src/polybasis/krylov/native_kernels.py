@@ -50,9 +50,9 @@ class NativeKernels:
         channels = x.shape[1]
         basis = OptimalBasis(
             self._buffers.empty(K + 1, *x.shape, dtype=x.dtype),
-            torch.zeros(*self._batch, K + 1, channels, dtype=torch.float64),
-            torch.zeros(*self._batch, K + 1, channels, dtype=torch.float64),
-            torch.zeros(*self._batch, channels, dtype=torch.int64),
+            torch.empty(*self._batch, K + 1, channels, dtype=torch.float64),
+            torch.empty(*self._batch, K + 1, channels, dtype=torch.float64),
+            torch.empty(*self._batch, channels, dtype=torch.int64),
         )
         self.operator.optimal_basis(x, peak, *basis, last_gamma, torch.get_num_threads())
         return basis

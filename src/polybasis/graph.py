@@ -103,9 +103,9 @@ class Graph:
         self.ptr = None if ptr is None else ptr.detach().cpu().long()
         if self.ptr is not None:
             edge_checks.check_ptr(self.ptr, self.num_nodes)
-        # Scaling all weights does not change P. Relative to the largest weight, no degree overflows; a power of two is
-        # exact, so the values of a graph do not depend on the other graphs of its batch.
-        self._unit = 1.0 if self.weight is None else _power_of_two(float(self.weight.numpy().max(initial=0.0)))
+        # Scaling all weights does not change P. Relative to the largest weight, no degree overflows; powers of four
+        # are exact, so the values of a graph do not depend on the other graphs of its batch.
+        self._unit = 1.0 if self.weight is None else _power_of_four(float(self.weight.numpy().max(initial=0.0)))
         self._degree = _degree_in_units(adjacency, self._unit)
         with np.errstate(divide="ignore"):
             self._inv_sqrt_degree = np.where(self._degree > 0, 1 / np.sqrt(self._degree), 0.0)
@@ -337,7 +337,7 @@ class Graph:
             self_loops, directed, operator: See :meth:`from_edge_index`.
 
         Raises:
-            ValueError: If a weight is invalid, or two weights of one pair of nodes differ.
+            ValueError: If a weight is invalid, or a node pair has conflicting weights.
             TypeError: If ``graph`` is not a NetworkX graph.
 
         >>> import networkx as nx, polybasis as pb
@@ -364,7 +364,7 @@ class Graph:
             self_loops, directed, operator: See :meth:`from_edge_index`.
 
         Raises:
-            ValueError: If a weight is invalid, or two weights of one pair of nodes differ.
+            ValueError: If a weight is invalid, or a node pair has conflicting weights.
             TypeError: If ``graph`` is not an igraph graph.
         """
         return cls._from_edges(conversions.edges_of_igraph(graph, weight), self_loops, directed, **operator)
@@ -385,7 +385,7 @@ class Graph:
             self_loops, directed, operator: See :meth:`from_edge_index`.
 
         Raises:
-            ValueError: If a weight is invalid, or two weights of one pair of nodes differ.
+            ValueError: If a weight is invalid, or a node pair has conflicting weights.
             TypeError: If ``graph`` has no sparse weight matrix.
         """
         return cls._from_edges(conversions.edges_of_pygsp(graph), self_loops, directed, **operator)
@@ -754,9 +754,9 @@ def _directed(
     return adjacency, ptr, flow
 
 
-def _power_of_two(number: float) -> float:
-    """Returns the largest power of two that does not exceed a positive number; 1 for 0."""
-    return math.ldexp(1.0, math.frexp(number)[1] - 1) if number > 0 else 1.0
+def _power_of_four(number: float) -> float:
+    """Returns a power of four near a positive number, whose square root is exact as well; 1 for 0."""
+    return math.ldexp(1.0, math.frexp(number)[1] // 2 * 2) if number > 0 else 1.0
 
 
 def _degree_in_units(adjacency: Adjacency, unit: float) -> FloatArray:

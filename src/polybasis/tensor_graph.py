@@ -69,9 +69,9 @@ class TensorGraph(Graph):
         share = torch.cat([weight, weight]) / count[places]
         self.weight = weight.new_zeros(entries + 1).index_add(0, places, share)[:-1]
         self._add_loops = add_loops
-        # Relative to a power of two near the largest weight, no degree overflows, and no value depends on the batch.
+        # Relative to a power of four near the largest weight, no degree overflows, and no value depends on the batch.
         largest = torch.cat([weight.detach(), weight.new_zeros(1)]).amax()
-        unit = torch.where(largest > 0, torch.exp2(torch.where(largest > 0, largest, 1).log2().floor()), 1)
+        unit = torch.where(largest > 0, torch.exp2(2 * (torch.where(largest > 0, largest, 1).log2() / 2).floor()), 1)
         relative = self.weight / unit
         rows, columns = rows_of(self.indptr, self.indices), self.indices.long()
         degree = weight.new_zeros(num_nodes).index_add(0, rows, relative)

@@ -12,6 +12,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 from polybasis import conversions, edge_checks
 from polybasis.adjacency import ConflictingWeightsError
+from polybasis.custom_op import ordinary_tensors
 from polybasis.graph import Graph, as_graph
 from polybasis.tensor_graph import TensorGraph, needs_tensors, ptr_of_traced_batch
 
@@ -69,7 +70,10 @@ def graph_of(
     if isinstance(edge_index, Graph) or conversions.is_matrix(edge_index):
         if batch is not None:
             raise ValueError("batch was given with a Graph or a matrix; use Graph.from_pyg or Graph.from_edge_index")
-        return as_graph(edge_index, num_nodes, edge_weight)
+        if isinstance(edge_index, Graph):
+            return as_graph(edge_index, num_nodes, edge_weight)
+        with ordinary_tensors():
+            return as_graph(edge_index, num_nodes, edge_weight)
     if needs_tensors(edge_weight) and isinstance(edge_index, Tensor):
         return _tensor_graph(edge_index, num_nodes, edge_weight, batch)
     tensors = (edge_index, edge_weight, batch)
@@ -87,7 +91,8 @@ def graph_of(
 
 def _create(edge_index: Any, num_nodes: int, edge_weight: Tensor | None, batch: Tensor | None) -> Graph:
     try:
-        return Graph.from_edge_index(edge_index, num_nodes, edge_weight, batch=batch)
+        with ordinary_tensors():
+            return Graph.from_edge_index(edge_index, num_nodes, edge_weight, batch=batch)
     except ConflictingWeightsError:
         return _tensor_graph(torch.as_tensor(edge_index), num_nodes, torch.as_tensor(edge_weight), batch)
 

@@ -95,7 +95,9 @@ def run_fold(graphs: list[Data], fold: int, args: argparse.Namespace) -> dict[st
     folds = stratified_folds(y, args.folds, args.seed)
     rest = (folds != fold).nonzero()[:, 0]
     inner = stratified_folds(y[rest], 10, args.seed)
-    train = DataLoader([graphs[i] for i in rest[inner > 0]], BATCH_SIZE, shuffle=True)
+    train_graphs = [graphs[i] for i in rest[inner > 0]]
+    single = len(train_graphs) % BATCH_SIZE == 1  # batch norm needs more than one graph
+    train = DataLoader(train_graphs, BATCH_SIZE, shuffle=True, drop_last=single)
     val = list(DataLoader([graphs[i] for i in rest[inner == 0]], 256))
     test = list(DataLoader([graphs[i] for i in (folds == fold).nonzero()[:, 0]], 256))
 

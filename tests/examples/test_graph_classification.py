@@ -20,6 +20,7 @@ RESULTS = ROOT / "results" / "graph-classification"
 DATASETS = ("MUTAG", "ENZYMES", "NCI1")
 ROWS = {
     "none": "none (degree 0)",
+    "gcn": "`GCNConv` of PyG",
     "gin": "`GINConv` of PyG",
     "chebyshev": "`PolyConv`, Chebyshev",
     "favard": "`FavardConv`, bounded",

@@ -52,7 +52,7 @@ MATRICES: dict[str, Callable[[np.ndarray], Any]] = {
     "torch coo, uncoalesced": lambda matrix: sum_of_halves(matrix),
     "torch csr": lambda matrix: torch.from_numpy(matrix).to_sparse_csr(),
     "torch csc": lambda matrix: torch.from_numpy(matrix).to_sparse_csc(),
-    "torch float32": lambda matrix: torch.from_numpy(matrix).float().to_sparse_csr().requires_grad_(),
+    "torch float32": lambda matrix: torch.from_numpy(matrix).float().to_sparse_csr(),
     "SparseTensor": SparseTensor,
 }
 

@@ -15,6 +15,8 @@ def checked_pairs(edge_index: Tensor | ArrayLike) -> IntArray:
     """Returns node pairs as an integer array of shape (2, E), or raises a ValueError or TypeError."""
     if is_matrix(edge_index):
         raise TypeError(f"edge_index is a sparse {type(edge_index).__name__}; use Graph.from_adjacency for a matrix")
+    if hasattr(edge_index, "edge_index"):
+        raise TypeError(f"edge_index is a {type(edge_index).__name__}; pass Graph.from_pyg(data) or data.edge_index")
     pairs = as_numpy(edge_index)
     if pairs.ndim != 2 or pairs.shape[0] != 2:
         listed = pairs.ndim == 2 and pairs.shape[1] == 2
@@ -49,7 +51,9 @@ def checked_weight(edge_weight: Tensor | ArrayLike, edges: int) -> FloatArray:
     if weight.ndim == 2 and weight.shape[1] == 1:
         weight = weight[:, 0]
     if weight.shape != (edges,):
-        raise ValueError(f"edge_weight has shape {weight.shape}; expected ({edges},), one number per edge")
+        raise ValueError(
+            f"edge_weight has shape {weight.shape}; expected ({edges},), one number per edge (a batch vector is passed as batch=)"
+        )
     if not (np.issubdtype(weight.dtype, np.number) or weight.dtype == np.bool_) or np.iscomplexobj(weight):
         raise TypeError(f"edge_weight has dtype {weight.dtype}; expected real numbers")
     weight = weight.astype(np.float64, copy=False)

@@ -756,7 +756,7 @@ def _directed(
 
 def _power_of_four(number: float) -> float:
     """Returns a power of four near a positive number, whose square root is exact as well; 1 for 0."""
-    return math.ldexp(1.0, math.frexp(number)[1] // 2 * 2) if number > 0 else 1.0
+    return math.ldexp(1.0, (math.frexp(number)[1] - 1) // 2 * 2) if number > 0 else 1.0
 
 
 def _degree_in_units(adjacency: Adjacency, unit: float) -> FloatArray:

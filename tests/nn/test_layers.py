@@ -119,5 +119,5 @@ def test_invalid_arguments_are_rejected() -> None:
         pb.nn.OptBasisConv(3, K=-1)
     with pytest.raises(ValueError, match="edge_weight was given with a Graph"):
         pb.nn.OptBasisConv(3, K=2)(x, graph, torch.ones(5))
-    with pytest.raises(ValueError, match=r"alpha has shape \(3, 4\); expected \(3, 3\)"):
+    with pytest.raises(ValueError, match=r"x has shape \(20, 3\); expected \(N, 4\)"):
         pb.nn.OptBasisConv(4, K=2)(x, graph)

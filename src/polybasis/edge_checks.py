@@ -51,9 +51,7 @@ def checked_weight(edge_weight: Tensor | ArrayLike, edges: int) -> FloatArray:
     if weight.ndim == 2 and weight.shape[1] == 1:
         weight = weight[:, 0]
     if weight.shape != (edges,):
-        raise ValueError(
-            f"edge_weight has shape {weight.shape}; expected ({edges},), one number per edge (a batch vector is passed as batch=)"
-        )
+        raise ValueError(f"edge_weight has shape {weight.shape}; expected ({edges},), one number per edge")
     if not (np.issubdtype(weight.dtype, np.number) or weight.dtype == np.bool_) or np.iscomplexobj(weight):
         raise TypeError(f"edge_weight has dtype {weight.dtype}; expected real numbers")
     weight = weight.astype(np.float64, copy=False)

@@ -270,18 +270,6 @@ def test_averaged_models(model: Model) -> None:
     assert_all_close(averaged(x, GRAPH), model(x, GRAPH))
 
 
-def test_distributed_data_parallel(model: Model, tmp_path: Path) -> None:
-    x = features()
-    expected = gradients(model, model, x, GRAPH)
-    torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
-    try:
-        z = torch.nn.parallel.DistributedDataParallel(model)(x, GRAPH)
-        loss(z).backward()
-    finally:
-        torch.distributed.destroy_process_group()
-    assert_all_close((z, *(parameter.grad for parameter in learned(model).values())), expected)
-
-
 def test_double_precision_is_double_precision(model: Model) -> None:
     """A model in float32 differs from its copy in float64 by rounding of float32, and that in float64 has float64."""
     x = features()

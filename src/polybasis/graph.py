@@ -412,37 +412,23 @@ class Graph:
         if isinstance(edges.weight, Tensor) and edges.weight.requires_grad:
             return _differentiable(pairs, edges.weight, nodes, self_loops, directed, ptr, **operator)
         with ordinary_tensors():
-            return cls._from_checked(edges, pairs, weight, nodes, self_loops, directed, ptr, **operator)
-
-    @classmethod
-    def _from_checked(
-        cls,
-        edges: EdgeList,
-        pairs: IntArray,
-        weight: FloatArray | None,
-        nodes: int,
-        self_loops: SelfLoops,
-        directed: bool | None,
-        ptr: Tensor | None,
-        **operator: Unpack[OperatorArguments],
-    ) -> Graph:
-        if directed:
-            if edges.directed is False:  # an undirected graph may list every edge once
-                pairs = np.concatenate([pairs, pairs[::-1]], axis=1)
-                weight = None if weight is None else np.concatenate([weight, weight])
-            return cls(*_directed(pairs, weight, nodes, self_loops, ptr), **operator)
-        adjacency = symmetric_adjacency(pairs, weight, nodes, self_loops, _INT32_NONZEROS)
-        between_nodes = len(adjacency.indices) - adjacency.num_edges  # the edges that are not self-loops
-        one_way = adjacency.num_one_way
-        evidently = edges.directed or 0 < one_way < between_nodes
-        if directed is None and edges.directed is not False and evidently and one_way:
-            warnings.warn(
-                f"{one_way} of {between_nodes} node pairs are listed in one direction only; all are used in both "
-                "directions; Graph.from_edge_index(.., directed=False) accepts this without a warning, and "
-                "directed=True keeps directions",
-                stacklevel=4,
-            )
-        return cls(adjacency, ptr, **operator)
+            if directed:
+                if edges.directed is False:  # an undirected graph may list every edge once
+                    pairs = np.concatenate([pairs, pairs[::-1]], axis=1)
+                    weight = None if weight is None else np.concatenate([weight, weight])
+                return cls(*_directed(pairs, weight, nodes, self_loops, ptr), **operator)
+            adjacency = symmetric_adjacency(pairs, weight, nodes, self_loops, _INT32_NONZEROS)
+            between_nodes = len(adjacency.indices) - adjacency.num_edges  # the edges that are not self-loops
+            one_way = adjacency.num_one_way
+            evidently = edges.directed or 0 < one_way < between_nodes
+            if directed is None and edges.directed is not False and evidently and one_way:
+                warnings.warn(
+                    f"{one_way} of {between_nodes} node pairs are listed in one direction only; all are used in both "
+                    "directions; Graph.from_edge_index(.., directed=False) accepts this without a warning, and "
+                    "directed=True keeps directions",
+                    stacklevel=3,
+                )
+            return cls(adjacency, ptr, **operator)
 
     # ---- operations ------------------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from polybasis import edge_checks
 from polybasis.adjacency import FloatArray
-from polybasis.custom_op import LIBRARY, is_transformed
+from polybasis.custom_op import LIBRARY, has_values
 from polybasis.graph import Graph
 from polybasis.matrix import Matrix, SparseOperator, operator_for, rows_of
 
@@ -117,9 +117,7 @@ class TensorGraph(Graph):
 
 def needs_tensors(edge_weight: Any) -> bool:
     """Whether a graph with these weights has to be a :class:`TensorGraph`: gradients are required or code is traced."""
-    if torch.compiler.is_compiling() or is_transformed():
-        return True
-    return isinstance(edge_weight, Tensor) and edge_weight.requires_grad
+    return not has_values() or (isinstance(edge_weight, Tensor) and edge_weight.requires_grad)
 
 
 def ptr_of_traced_batch(batch: Tensor) -> Tensor:

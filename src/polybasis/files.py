@@ -11,6 +11,8 @@ from typing import Any
 
 from filelock import FileLock
 
+from polybasis.foreign_files import regular_file
+
 
 def lock_for(path: Path, timeout: float = -1) -> FileLock:
     """A lock on a file or folder, shared by all processes of this user on this machine.
@@ -59,14 +61,21 @@ def append_line(path: Path, line: str) -> None:
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """The complete lines of a JSON Lines file; an empty list if the file does not exist."""
+    """The complete lines of a JSON Lines file; an empty list if the file does not exist.
+
+    Damaged lines are skipped, so that they do not hide the others.
+
+    Raises:
+        ValueError: if ``path`` is not a regular file.
+    """
     if not path.exists():
         return []
+    regular_file(path)
     found = []
-    for line in path.read_text().splitlines():
+    for line in path.read_bytes().splitlines():
         try:
             value = json.loads(line)
-        except json.JSONDecodeError:
+        except (ValueError, RecursionError):  # not JSON, not UTF-8, or nested too deeply
             continue
         if isinstance(value, dict):
             found.append(value)

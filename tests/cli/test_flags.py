@@ -118,7 +118,7 @@ def test_train_applies_or_refuses_every_flag(
 SAVED = {
     "predict": {
         "--edges": {"tables"}, "--features": {"tables"}, "--out": EVERYWHERE, "--data-root": {"data set"},
-        "--json": EVERYWHERE,
+        "--json": EVERYWHERE, "--spreadsheet-safe": EVERYWHERE,
     },
     "evaluate": {
         "--edges": {"tables"}, "--features": {"tables"}, "--labels": {"tables"}, "--data-root": {"data set"},
@@ -166,7 +166,7 @@ def test_saved_models_apply_or_refuse_every_flag(
     data = list(sources[source])
     if source == "tables" and command != "evaluate":
         data = data[: data.index("--labels")]
-    given = [flag] if flag == "--json" else [flag, VALUES[flag]]
+    given = [flag, VALUES[flag]] if flag in VALUES else [flag]
     if source == "tables" and flag in SOURCE_FLAGS:
         given = []
     outcome = run(command, models[source], *data, *given)

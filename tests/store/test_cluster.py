@@ -14,7 +14,6 @@ import numpy as np
 import optuna
 import pytest
 from conftest import random_graph
-from optuna.storages.journal import JournalFileBackend
 from test_store import assert_same_store
 
 from polybasis import cluster, native
@@ -22,6 +21,7 @@ from polybasis.store import GraphFolder, build_graph_folder
 from polybasis.store.precomputation import precompute
 from polybasis.train.config import Config
 from polybasis.train.job import Job, Source, run_jobs
+from polybasis.train.study_file import study_backend
 
 ray = pytest.importorskip("ray", reason="Ray is not installed")
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
@@ -89,7 +89,7 @@ def test_a_search_on_a_cluster_shares_one_study(two_machines: Any, tmp_path: Pat
     where = ["--ray", two_machines.address, "--workers", "2", "--study", str(study), "--out", str(out)]
     subprocess.run([sys.executable, "-m", "polybasis", "tune", *search, *where], check=True, timeout=300)
     assert Config.from_toml(out).preset == "tuned"
-    storage = optuna.storages.JournalStorage(JournalFileBackend(str(study)))
+    storage = optuna.storages.JournalStorage(study_backend(study))
     (found,) = optuna.get_all_study_names(storage)
     trials = optuna.load_study(study_name=found, storage=storage).trials
     ended = [trial for trial in trials if trial.state.is_finished()]

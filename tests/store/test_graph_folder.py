@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import write_papers100m
+from former_versions import to_version_2
 
 import polybasis as pb
 from polybasis import native
@@ -21,7 +22,6 @@ from polybasis.data.dataset import NodeDataset
 from polybasis.data.tables import read_tables
 from polybasis.features import as_dense
 from polybasis.store import GraphFolder, build_graph_folder, graph_folder_of, open_store, write_graph_folder
-from polybasis.store.arrays import file_crc32
 from polybasis.store.papers100m import NpzArray, build_papers100m
 from polybasis.store.precomputation import precompute
 
@@ -191,17 +191,6 @@ def test_names_survive_the_way_into_a_store(tmp_path: Path) -> None:
 
 # ---- the former version --------------------------------------------------------------------------------------------
 
-OLD_GRAPH = ("format", "version", "name", "metric", "nodes", "nonzeros", "x", "y", "splits", "crc32")
-OLD_STORE = ("format", "version", "name", "metric", "graph", "K", "rows", "dtype", "blocks", "y", "splits")
-
-
-def downgrade(path: Path, keys: tuple[str, ...]) -> None:
-    """A header as version 2 wrote it: no classes, protocol, identity, names or feature transform."""
-    header: dict[str, Any] = json.loads(path.read_text())
-    assert header["version"] == 3
-    assert set(keys) < set(header)
-    path.write_text(json.dumps({key: header[key] for key in keys} | {"version": 2}))
-
 
 @pytest.mark.skipif(native.kernels() is None, reason="polybasis was built without its native kernels")
 @pytest.mark.parametrize("splits", [False, True])
@@ -211,8 +200,9 @@ def test_folders_and_stores_of_version_2_are_read(splits: bool, tmp_path: Path) 
     folder = write_graph_folder(tmp_path / "graph", data)
     new = precompute(folder, tmp_path / "store", 3)
     vectors = np.array(new.vectors)
-    downgrade(tmp_path / "graph" / "graph.json", OLD_GRAPH)
-    downgrade(tmp_path / "store" / "store.json", OLD_STORE)
+    to_version_2(tmp_path / "graph", tmp_path / "store")
+    with pytest.warns(UserWarning, match="written by an earlier version, without checksums"):
+        GraphFolder.open(tmp_path / "graph")
     old = GraphFolder.open(tmp_path / "graph")
     old.verify()
     loaded = old.load()
@@ -231,7 +221,7 @@ def test_folders_and_stores_of_version_2_are_read(splits: bool, tmp_path: Path) 
 
 
 @pytest.mark.skipif(native.kernels() is None, reason="polybasis was built without its native kernels")
-def test_an_unfinished_store_of_version_2_is_finished(tmp_path: Path) -> None:
+def test_an_unfinished_store_of_version_2_is_refused(tmp_path: Path) -> None:
     folder = write_graph_folder(tmp_path / "graph", pb.data.csbm(nodes=80, features=70))
 
     class StoppedError(Exception):
@@ -243,14 +233,12 @@ def test_an_unfinished_store_of_version_2_is_finished(tmp_path: Path) -> None:
 
     with pytest.raises(StoppedError):
         precompute(folder, tmp_path / "store", 3, on_step=stop)
-    downgrade(tmp_path / "graph" / "graph.json", OLD_GRAPH)
-    downgrade(tmp_path / "store" / "store.json", OLD_STORE)
-    store = precompute(GraphFolder.open(tmp_path / "graph"), tmp_path / "store", 3)
-    whole = precompute(folder, tmp_path / "whole", 3)
-    assert np.array_equal(store.vectors, whole.vectors)
+    to_version_2(tmp_path / "graph", tmp_path / "store")
+    with pytest.raises(ValueError, match="was started by an earlier version; remove"):
+        precompute(GraphFolder.open(tmp_path / "graph"), tmp_path / "store", 3)
 
 
-@pytest.mark.parametrize("version", [1, 4, "3", None])
+@pytest.mark.parametrize("version", [1, 5, "4", None])
 def test_other_versions_are_refused(version: object, tmp_path: Path) -> None:
     folder = write_graph_folder(tmp_path / "graph", pb.data.csbm(nodes=20, features=2))
     (folder.path / "graph.json").write_text(json.dumps({**folder.header, "version": version}))
@@ -300,9 +288,7 @@ def test_verify_finds_what_is_wrong(edges: np.ndarray, tmp_path: Path) -> None:
         indices = np.array(folder.indices)
         change(indices)
         np.save(folder.path / "indices.npy", indices)
-        checksum = file_crc32(folder.path / "indices.npy")
-        opened = GraphFolder.open(folder.path)
-        return replace(opened, header={**opened.header, "crc32": {"indices.npy": checksum}})
+        return replace(folder, indices=indices, files=None)
 
     original = np.array(folder.indices)
 
@@ -320,7 +306,7 @@ def test_verify_finds_what_is_wrong(edges: np.ndarray, tmp_path: Path) -> None:
         with pytest.raises(ValueError, match=message):
             with_indices(change).verify()
         with pytest.raises(ValueError, match=r"indices\.npy: checksum mismatch"):
-            GraphFolder.open(folder.path).verify()
+            GraphFolder.open(folder.path)
         with_indices(lambda indices: indices.__setitem__(slice(None), original)).verify()
 
 

@@ -8,7 +8,6 @@ import optuna
 import pytest
 import torch
 from optuna.storages import JournalStorage
-from optuna.storages.journal import JournalFileBackend
 
 import polybasis as pb
 from polybasis.features import transform_features
@@ -16,6 +15,7 @@ from polybasis.nn.interpret import filters_of
 from polybasis.nn.models.ensemble import Ensemble
 from polybasis.train import Config, Fit, fit
 from polybasis.train.fitting import SEED_STEP, OnEpoch, Progress, _fit_single, remove_checkpoints
+from polybasis.train.study_file import study_backend
 from polybasis.train.tune import Search, tune
 
 DATA = pb.data.csbm(nodes=150, features=40, seed=2)
@@ -161,5 +161,5 @@ def test_tuning_an_ensemble_prunes_on_all_its_epochs(tmp_path: Path) -> None:
     start = ENSEMBLE.replace(epochs=6, patience=6, ensemble_size=2)
     best, _ = tune(DATA, Search(start, "per-class", 1, study, splits=2))
     assert best.ensemble_size == 2
-    trial = optuna.load_study(study_name=None, storage=JournalStorage(JournalFileBackend(str(study)))).trials[0]
+    trial = optuna.load_study(study_name=None, storage=JournalStorage(study_backend(study))).trials[0]
     assert sorted(trial.intermediate_values) == list(range(24))

@@ -13,8 +13,8 @@ import torch
 
 import polybasis as pb
 from polybasis import native
+from polybasis.checksums import read_document, write_document
 from polybasis.data.dataset import NodeDataset
-from polybasis.files import write_atomically
 from polybasis.nn.models.names import MODEL_CLASSES as MODELS
 from polybasis.nn.models.names import PRECOMPUTED
 from polybasis.store import BasisStore, open_store, write_graph_folder
@@ -261,28 +261,42 @@ def test_damaged_models_are_refused(tmp_path: Path) -> None:
     trained(quick("mlp")).save(tmp_path)
     place = tmp_path / "model.json"
     text = place.read_text()
-    document = json.loads(text)
+    document = read_document(place)
 
     def write(**changes: object) -> None:
-        place.write_text(json.dumps(document | changes))
+        write_document(place, document | changes)
 
     place.write_text(text[: len(text) // 2])
     damaged(tmp_path, "Expecting|Unterminated")
     place.write_text("[1]")
-    damaged(tmp_path, "'list' object has no attribute 'get'")
+    damaged(tmp_path, "expected a JSON object")
+    place.write_text(text.replace('"epochs": 4', '"epochs": 5'))
+    damaged(tmp_path, r"model\.json: checksum mismatch")
     write(version=99)
-    damaged(tmp_path, r"format 'polybasis model', version 99; expected 'polybasis model', version 1")
+    damaged(tmp_path, r"format 'polybasis model', version 99; expected 'polybasis model', version 2")
     write(format="something else")
-    damaged(tmp_path, "format 'something else', version 1; expected 'polybasis model'")
+    damaged(tmp_path, "format 'something else', version 2; expected 'polybasis model'")
     for key in ("config", "weights", "classes", "nodes"):
-        place.write_text(json.dumps({name: value for name, value in document.items() if name != key}))
+        write_document(place, {name: value for name, value in document.items() if name != key})
         damaged(tmp_path, key)
     write(config={"model": {"name": "gat"}})
     damaged(tmp_path, "unknown model 'gat'")
+    write(weights="../weights.safetensors")
+    damaged(tmp_path, "is not the name of a weights file")
     write(features=5)
     damaged(tmp_path, "size mismatch")
     write()
     TrainedModel.load(tmp_path)
+
+
+def test_models_of_version_1_are_read_with_a_warning(tmp_path: Path) -> None:
+    model = trained(quick("mlp"))
+    model.save(tmp_path)
+    document = read_document(tmp_path / "model.json")
+    (tmp_path / "model.json").write_text(json.dumps(document | {"version": 1}))
+    with pytest.warns(UserWarning, match="written by an earlier version, without a checksum"):
+        loaded = TrainedModel.load(tmp_path)
+    assert np.array_equal(loaded.predict_proba(DATA), model.predict_proba(DATA))
 
 
 def test_damaged_weights_are_refused(tmp_path: Path) -> None:
@@ -307,13 +321,11 @@ def test_a_kill_between_weights_and_document_leaves_the_old_model(
     old, new = trained(quick("mlp")), trained(quick("mlp", epochs=9))
     old.save(tmp_path)
 
-    def killed(path: Path, content: bytes) -> None:
-        if path.name == "model.json":
-            raise KeyboardInterrupt
-        write_atomically(path, content)
+    def killed(path: Path, document: dict[str, object]) -> None:
+        raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("polybasis.train.trained_model.write_atomically", killed)
+        patch.setattr("polybasis.train.trained_model.write_document", killed)
         with pytest.raises(KeyboardInterrupt):
             new.save(tmp_path)
     assert len(list(tmp_path.glob("weights-*"))) == 2

@@ -9,13 +9,13 @@ from pathlib import Path
 import optuna
 import pytest
 from optuna.storages import JournalStorage
-from optuna.storages.journal import JournalFileBackend
 
 import polybasis as pb
 from polybasis.features import Features, transform_features
 from polybasis.nn.models.names import MODEL_CLASSES as MODELS
 from polybasis.nn.models.names import PRECOMPUTED
 from polybasis.train import Config, load_preset
+from polybasis.train.study_file import study_backend
 from polybasis.train.tune import ARGUMENTS, DROPOUTS, LEARNING_RATES, Search, suggest, tune
 
 DATA = pb.data.csbm(nodes=150, features=40, seed=2)
@@ -26,7 +26,7 @@ def quick(model: str = "mlp", **values: object) -> Config:
 
 
 def trials_of(study: Path) -> list[optuna.trial.FrozenTrial]:
-    return optuna.load_study(study_name=None, storage=JournalStorage(JournalFileBackend(str(study)))).trials
+    return optuna.load_study(study_name=None, storage=JournalStorage(study_backend(study))).trials
 
 
 def test_a_search_resumes_from_its_study(tmp_path: Path) -> None:

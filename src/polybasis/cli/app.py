@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import sys
 import warnings
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn, TextIO
 
 import typer
 
 from polybasis import __version__
-from polybasis.cli import bench, datasets, demo, precompute, predict, reproduce, train, tune
+from polybasis.cli import bench, datasets, demo, precompute, predict, reproduce, train, tune, verify
+from polybasis.cli.printable import printable
 
 # ClickException, as the base class of UsageError, the base class of BadParameter: Typer may bundle its own Click.
 CLICK_EXCEPTION: Any = typer.BadParameter.__mro__[2]
@@ -33,6 +34,7 @@ app.command("plot", short_help="Plot the filters of a saved model.")(predict.plo
 app.command("tune", short_help="Search for hyperparameters on validation data.")(tune.tune)
 app.add_typer(datasets.app, name="datasets", short_help="List data sets; build graph folders.")
 app.command("precompute", short_help="Compute the basis of a graph once.")(precompute.precompute)
+app.command("verify", short_help="Verify the checksums of stores, graph folders and models.")(verify.verify)
 app.add_typer(reproduce.app, name="reproduce")
 app.command("bench", short_help="Time the filters on this machine.")(bench.bench)
 
@@ -55,6 +57,7 @@ def options(
 def main() -> None:
     """Runs the command line. User errors are printed on one line, without a traceback."""
     warnings.filterwarnings("ignore", "Sparse CSR tensor support", UserWarning)
+    warnings.showwarning = _show_warning
     try:
         sys.exit(app(standalone_mode=False))
     except CLICK_EXCEPTION as error:
@@ -73,5 +76,17 @@ def main() -> None:
 
 
 def _exit(message: str, status: int = 1) -> NoReturn:
-    print(f"polybasis: {' '.join(message.split())}", file=sys.stderr)
+    print(f"polybasis: {printable(' '.join(message.split()))}", file=sys.stderr)
     sys.exit(status)
+
+
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Prints a warning on one line, without the place in the source that Python adds."""
+    print(f"polybasis: warning: {printable(' '.join(str(message).split()))}", file=sys.stderr)

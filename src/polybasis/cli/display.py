@@ -9,17 +9,18 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from polybasis.train.results import Result, summarize
 
 if TYPE_CHECKING:
+    from polybasis.checksums import OnBytes
     from polybasis.store.blocks import OnBlockStep
     from polybasis.train.fitting import OnEpoch
     from polybasis.train.fitting import Progress as Epoch
 
-console = Console(stderr=True)
+console = Console(stderr=True, markup=False)
 FILE_WIDTH = 200  # width of tables that are not printed to a terminal
 
 
@@ -32,7 +33,7 @@ def print_table(table: Table) -> None:
     """Prints a table to standard output. In narrow terminals, text is wrapped, not truncated."""
     for column in table.columns:
         column.overflow = "fold"
-    Console(width=None if sys.stdout.isatty() else FILE_WIDTH).print(table)
+    Console(width=None if sys.stdout.isatty() else FILE_WIDTH, markup=False).print(table)
 
 
 @contextmanager
@@ -115,3 +116,15 @@ def jobs_bar(title: str, total: int, done: int) -> Iterator[Callable[[Result], N
             bar.advance(task)
 
         yield on_result
+
+
+@contextmanager
+def bytes_bar(title: str, total: int) -> Iterator[OnBytes | None]:
+    """A progress bar over the bytes of a file or folder, if standard error is a terminal."""
+    if not console.is_terminal:
+        yield None
+        return
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(title, total=total)
+        yield lambda count: bar.advance(task, count)

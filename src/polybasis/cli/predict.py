@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from polybasis.cli.options import AsJson, DataRoot, Edges, Features, Labels, ModelFolder, SourceName, chosen_source
+from polybasis.cli.printable import printable, spreadsheet_safe
 
 
 def predict(
@@ -20,6 +21,10 @@ def predict(
     features: Features = None,
     out: Annotated[Path | None, typer.Option(help="CSV file; default: standard output.")] = None,
     data_root: DataRoot = None,
+    spreadsheet: Annotated[
+        bool,
+        typer.Option("--spreadsheet-safe", help="Prefix names that a spreadsheet would run as formulas with '."),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Predict the class of every node; writes the node, the prediction and the probability of each class.
@@ -37,9 +42,10 @@ def predict(
     else:
         table = io.StringIO()
         writer = csv.writer(table, lineterminator="\n")
+        cell = spreadsheet_safe if spreadsheet else lambda value: value
         writer.writerow(["node", "prediction", *(f"probability {name}" for name in trained.classes)])
         for name, i, row in zip(names, best, probabilities, strict=True):
-            writer.writerow([name, trained.classes[i], *(f"{p:.6f}" for p in row)])
+            writer.writerow([cell(name), cell(trained.classes[i]), *(f"{p:.6f}" for p in row)])
         text = table.getvalue()
     if out is None:
         sys.stdout.write(text)
@@ -48,7 +54,7 @@ def predict(
     from polybasis.files import write_atomically
 
     write_atomically(out, text.encode())
-    console.print(f"{len(names)} predictions in {out}", soft_wrap=True)
+    console.print(f"{len(names)} predictions in {printable(str(out))}", soft_wrap=True)
 
 
 def _as_json(classes: tuple[Any, ...], names: list[Any], best: Any, probabilities: Any) -> str:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import mmap
 import os
-import zlib
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from polybasis.checksums import read_document
+from polybasis.foreign_files import NUMBERS, TEXT, map_array
 
 CHUNK_ROWS = 1 << 17  # rows to read or write at a time
 
@@ -23,7 +25,7 @@ def chunks(rows: int, step: int = CHUNK_ROWS) -> Iterator[slice]:
 
 
 def read_header(path: Path, kind: str, version: int, oldest: int) -> dict[str, Any]:
-    """The JSON header of a folder.
+    """The JSON header of a folder, verified by its checksum; warns about earlier versions, which had none.
 
     Args:
         path: the header file.
@@ -37,17 +39,18 @@ def read_header(path: Path, kind: str, version: int, oldest: int) -> dict[str, A
     """
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist; {path.parent} is not a {kind}")
-    try:
-        header = json.loads(path.read_text())
-        found, number = header["format"], header["version"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{path} is damaged ({error})") from error
+    header = read_document(path, sealed=lambda header: header.get("version") == version)
+    found, number = header.get("format"), header.get("version")
     if found != kind or not isinstance(number, int) or not oldest <= number <= version:
         raise ValueError(
             f"{path} has format {found!r}, version {number}; expected {kind!r}, version {version}: rebuild it"
         )
-    result: dict[str, Any] = header
-    return result
+    if number < version:
+        warnings.warn(
+            f"{path.parent} was written by an earlier version, without checksums; rebuild it to have it verified",
+            stacklevel=3,
+        )
+    return header
 
 
 def open_array(path: Path, shape: tuple[int, ...]) -> NDArray[Any]:
@@ -57,12 +60,7 @@ def open_array(path: Path, shape: tuple[int, ...]) -> NDArray[Any]:
         FileNotFoundError: if the file does not exist.
         ValueError: if the file is damaged or has a different shape.
     """
-    try:
-        array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
-    except FileNotFoundError:
-        raise FileNotFoundError(f"{path} does not exist") from None
-    except (ValueError, OSError) as error:
-        raise ValueError(f"{path} is damaged ({error})") from error
+    array = map_array(path, NUMBERS + TEXT)
     if array.shape != shape:
         raise ValueError(f"{path} has shape {array.shape}; expected {shape}")
     return array
@@ -86,22 +84,8 @@ def drop_pages(array: NDArray[Any]) -> None:
         mapping.madvise(mmap.MADV_DONTNEED)
 
 
-def crc32(array: NDArray[Any]) -> int:
-    """Checksum of the bytes of an array."""
-    return zlib.crc32(np.ascontiguousarray(array).data)
-
-
-def file_crc32(path: Path) -> int:
-    """Checksum of a file."""
-    value = 0
-    with path.open("rb") as file:
-        while content := file.read(1 << 24):
-            value = zlib.crc32(content, value)
-    return value
-
-
 def combined_checksum(checksums: dict[str, int]) -> str:
-    """Combines several checksums into one."""
+    """Combines the checksums of the files of a folder of version 2 or 3 into one."""
     digest = 0
     for name, value in sorted(checksums.items()):
         digest = (digest * 1_000_003 + value + len(name)) % 2**64

@@ -6,7 +6,10 @@ A finished store is a folder with
 - ``vectors.npy``, (rows, K+1, channels): a node's values are contiguous, so that reading a batch of nodes is cheap;
 - ``rows.npy``: the node of each row, ascending; ``y.npy``: its class; ``splits.npy`` (splits, rows): 1 training,
   2 validation, 3 test; ``nodes.npy``: its name; the last three exist only if the data set has them;
-- ``basis.json``, written last: gamma, sqrt_beta and rank of every channel, and checksums of the vectors.
+- ``basis.json``, written last: gamma, sqrt_beta and rank of every channel.
+
+``store.json`` and ``basis.json`` hold checksums of the other files and of themselves. Opening a store verifies every
+file except the vectors; blocks of vectors are verified when they are first read.
 
 While a store is being built, every finished block of channels has a ``block-0000.json`` with its coefficients,
 checksums and file name; the file has shape (K+1, rows, channels of the block). ``log.jsonl`` records timings.
@@ -14,7 +17,6 @@ checksums and file name; the file has shape (K+1, rows, channels of the block). 
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,11 +29,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from polybasis.bases import PolynomialBasis
+from polybasis.checksums import Manifest, OnBytes, VerifiedFile, digest, read_document
 from polybasis.data.dataset import LabelledNodes, Masks, Metric, masks_of
 from polybasis.features import FeatureTransform
-from polybasis.store.arrays import chunks, combined_checksum, crc32, drop_pages, open_array, read_header
+from polybasis.store.arrays import chunks, combined_checksum, drop_pages, open_array, read_header
 
-KIND, VERSION, OLDEST = "polybasis store", 3, 2
+KIND, VERSION, OLDEST = "polybasis store", 4, 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +43,8 @@ class BasisStore(LabelledNodes):
 
     Attributes in addition to those of :class:`polybasis.data.dataset.LabelledNodes`:
         path: the folder.
-        vectors: (rows, K+1, channels), multiplied by :math:`2^{exponent}`.
+        vectors: (rows, K+1, channels), multiplied by :math:`2^{exponent}`; :meth:`read` and :meth:`batch` verify what
+            they read, this array is not verified.
         exponent: 0, but for float16: entries of unit vectors are about :math:`1/\\sqrt N`, below its normal numbers.
         rows: the nodes of the data set whose rows are stored, ascending.
         gamma, sqrt_beta: (K+1, channels), float64. The last gamma is 0: no filter of degree K depends on it.
@@ -49,6 +53,7 @@ class BasisStore(LabelledNodes):
         feature_transform: the transform that was applied to the features.
         dataset_identity: identifies the data set that the store was built from.
         header: contents of ``store.json``.
+        file: checksums of the vectors; None for stores of earlier versions.
     """
 
     path: Path
@@ -68,6 +73,7 @@ class BasisStore(LabelledNodes):
     feature_transform: FeatureTransform | None
     dataset_identity: str
     header: dict[str, Any]
+    file: VerifiedFile | None
 
     @cached_property
     def y(self) -> Tensor:  # type: ignore[override]
@@ -115,29 +121,43 @@ class BasisStore(LabelledNodes):
             raise ValueError(f"node {int(nodes[~found][0])} is not among the {len(self.rows):,} rows of {self.path}")
         return places
 
+    def read(self, rows: NDArray[np.int64], out: NDArray[Any]) -> None:
+        """Reads the vectors of some rows; blocks of the file that are read for the first time are verified.
+
+        Args:
+            rows: indices of rows.
+            out: array to read into, (len(rows), K+1, channels), of the type of the stored vectors.
+
+        Raises:
+            ValueError: if a block is damaged; the message gives the file.
+        """
+        if self.file is not None:
+            row = self.vectors[0].nbytes if len(self) else 0
+            first = self.file.size - len(self) * row + rows * row  # the rows are the end of the file
+            self.file.verify_ranges(first, first + row - 1)
+        np.take(self.vectors, rows, axis=0, out=out, mode="clip")
+
     def batch(self, rows: NDArray[np.int64]) -> Tensor:
         """The vectors of some rows, (len(rows), K+1, channels), float32."""
-        return torch.from_numpy(np.asarray(self.vectors[rows])).float() * 2.0**-self.exponent
+        vectors = np.empty((len(rows), *self.vectors.shape[1:]), self.vectors.dtype)
+        self.read(np.asarray(rows), vectors)
+        return torch.from_numpy(vectors).float() * 2.0**-self.exponent
 
     def coordinates(self, basis: PolynomialBasis) -> Tensor:
         """Coordinates of a basis on the stored one, (K+1, K+1, channels); differentiable in the basis."""
         return basis.coordinates(self.gamma, self.sqrt_beta)
 
-    def verify(self) -> None:
-        """Reads all vectors and compares their checksums.
+    def verify(self, on_bytes: OnBytes | None = None) -> None:
+        """Reads all vectors that have not been verified yet and compares their checksums.
+
+        Args:
+            on_bytes: called with the number of bytes after each block.
 
         Raises:
             ValueError: if a checksum differs; the message gives the file.
         """
-        step = checked_rows(self.header)
-        found = checksums(self.vectors, step)
-        expected = json.loads((self.path / "basis.json").read_text())["crc32"]
-        for number, pair in enumerate(zip(found, expected, strict=True)):
-            if pair[0] != pair[1]:
-                raise ValueError(
-                    f"{self.path / 'vectors.npy'}: checksum mismatch at row {number * step} or after; "
-                    "remove the store and run precompute again"
-                )
+        if self.file is not None:
+            self.file.verify(on_bytes)
 
 
 def open_store(path: str | Path, *, verify: bool = False) -> BasisStore:
@@ -153,20 +173,31 @@ def open_store(path: str | Path, *, verify: bool = False) -> BasisStore:
     """
     folder = Path(path)
     header = read_header(folder / "store.json", KIND, VERSION, OLDEST)
-    place = folder / "basis.json"
-    if not place.exists():
-        raise ValueError(f"{place} does not exist: the store is unfinished; run precompute again")
+    if not (folder / "basis.json").exists():
+        raise ValueError(f"{folder / 'basis.json'} does not exist: the store is unfinished; run precompute again")
+    basis = read_document(folder / "basis.json", sealed=lambda _: header["version"] == VERSION)
     try:
-        found = json.loads(place.read_text())
-        gamma, sqrt_beta, rank = (np.asarray(found[key]) for key in ("gamma", "sqrt_beta", "rank"))
-        degrees, channels = header["K"] + 1, sum(header["blocks"])
-        if (gamma.shape, sqrt_beta.shape, rank.shape) != ((degrees, channels), (degrees, channels), (channels,)):
-            raise ValueError("coefficients of the wrong shape")
-    except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{place} is damaged ({error}); remove it and run precompute again") from error
-    rows = header["rows"]
+        store = _open(folder, header, basis)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"the header of {folder} is damaged ({error}); run precompute again") from error
+    if verify:
+        store.verify()
+    return store
+
+
+def _open(folder: Path, header: dict[str, Any], basis: dict[str, Any]) -> BasisStore:
+    gamma, sqrt_beta, rank = (np.asarray(basis[key]) for key in ("gamma", "sqrt_beta", "rank"))
+    rows, degrees, channels = header["rows"], header["K"] + 1, sum(header["blocks"])
+    if (gamma.shape, sqrt_beta.shape, rank.shape) != ((degrees, channels), (degrees, channels), (channels,)):
+        raise ValueError(f"{folder / 'basis.json'} is damaged (coefficients of the wrong shape); run precompute again")
+    file = None
+    if header["version"] == VERSION:
+        Manifest(folder, header["files"]).verify()
+        vectors = Manifest(folder, basis["files"])
+        vectors.verify_headers()
+        file = vectors["vectors.npy"]
     classes = header.get("classes") or range(int(_classes_of(folder, header).max()) + 1 if rows else 0)
-    store = BasisStore(
+    return BasisStore(
         path=folder,
         vectors=open_array(folder / "vectors.npy", (rows, degrees, channels)),
         exponent=header.get("exponent", 0),
@@ -184,10 +215,8 @@ def open_store(path: str | Path, *, verify: bool = False) -> BasisStore:
         feature_transform=header.get("feature_transform"),
         dataset_identity=header.get("identity") or f"{header['name']}@{combined_checksum(header['graph'])}",
         header=header,
+        file=file,
     )
-    if verify:
-        store.verify()
-    return store
 
 
 def _classes_of(folder: Path, header: dict[str, Any]) -> Tensor:
@@ -203,15 +232,15 @@ def scale_exponent(nodes: int) -> int:
 
 
 def checked_rows(header: dict[str, Any]) -> int:
-    """Number of rows that are merged at a time and share a checksum: about 16 MB of vectors."""
+    """Number of rows of a block that are merged at a time and share a checksum: about 16 MB of vectors."""
     row: int = (header["K"] + 1) * sum(header["blocks"]) * np.dtype(header["dtype"]).itemsize
     return max(1, (1 << 24) // row)
 
 
-def checksums(vectors: NDArray[Any], step: int, axis: int = 0) -> list[int]:
-    """A checksum for every ``step`` rows along the given axis."""
+def block_checksums(block: NDArray[Any], step: int) -> list[str]:
+    """A checksum for every ``step`` rows of a block, (K+1, rows, channels)."""
     found = []
-    for rows in chunks(vectors.shape[axis], step):
-        found.append(crc32(vectors[rows] if axis == 0 else vectors[:, rows]))
-        drop_pages(vectors)
+    for rows in chunks(block.shape[1], step):
+        found.append(digest(np.ascontiguousarray(block[:, rows])))
+        drop_pages(block)
     return found

@@ -16,11 +16,12 @@ import torch
 from numpy.typing import NDArray
 
 from polybasis import native
+from polybasis.checksums import Manifest, read_document, write_document
 from polybasis.features import FeatureTransform
-from polybasis.files import append_line, write_atomically
+from polybasis.files import append_line
 from polybasis.krylov.streamed import first_exponents, streamed_basis
 from polybasis.store.arrays import chunks, create_array, drop_pages, open_array, read_header, zeros
-from polybasis.store.basis_store import KIND, OLDEST, VERSION, checked_rows, checksums
+from polybasis.store.basis_store import KIND, OLDEST, VERSION, block_checksums, checked_rows
 from polybasis.store.graph_folder import GraphFolder
 
 CHUNK_NUMBERS = 1 << 20  # numbers in a chunk of a vector
@@ -33,11 +34,10 @@ def finished_block(folder: Path, number: int) -> dict[str, Any] | None:
     if not place.exists():
         return None
     try:
-        record: dict[str, Any] = json.loads(place.read_text())
-        found = (folder / record["file"]).exists()
-    except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{place} is damaged ({error}); remove it and run precompute again") from error
-    return record if found else None
+        record = read_document(place)
+    except ValueError as error:
+        raise ValueError(f"{error}; remove it and run precompute again") from error
+    return record if (folder / record["file"]).exists() else None
 
 
 class TwoVectors:
@@ -80,6 +80,7 @@ def make_block(
     header = read_header(folder / "store.json", KIND, VERSION, OLDEST)
     K, width = header["K"], header["blocks"][number]
     channels = slice(sum(header["blocks"][:number]), sum(header["blocks"][: number + 1]))
+    Manifest(folder, header["files"]).verify()
     rows, exponent = open_array(folder / "rows.npy", (header["rows"],)), header.get("exponent", 0)
     # If two vectors and the neighbours exceed the machine's memory, the file cache cannot hold the neighbours.
     direct = 2 * graph.num_nodes * max(header["blocks"]) * 4 + graph.indices.nbytes > physical_memory()
@@ -114,13 +115,13 @@ def make_block(
             "gamma": gamma.tolist(),
             "sqrt_beta": sqrt_beta.tolist(),
             "rank": (sqrt_beta > 0).sum(0).tolist(),
-            "crc32": checksums(kept, checked_rows(header), axis=1),
+            "xxh3": block_checksums(kept, checked_rows(header)),
         }
         target.replace(folder / name)
     except BaseException:
         target.unlink(missing_ok=True)
         raise
-    write_atomically(folder / f"block-{number:04d}.json", json.dumps(record).encode())
+    write_document(folder / f"block-{number:04d}.json", record)
     entry = {
         "block": number,
         "channels": width,

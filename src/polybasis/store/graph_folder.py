@@ -3,8 +3,8 @@
 A folder holds ``graph.json``, ``indptr.npy`` (int64) and ``indices.npy`` (int32, or int64 beyond 2^31 nodes) and, if
 the data has them, ``x.npy`` (nodes x features, column by column, so that a block of features is contiguous), ``y.npy``
 (class indices, -1 if unknown), ``splits.npy`` (splits x nodes: 1 training, 2 validation, 3 test, 0 none) and
-``nodes.npy`` (names). The graph is undirected and unweighted, without self-loops or duplicate edges; its degrees
-define the normalisation, so no edge values are stored.
+``nodes.npy`` (names). ``graph.json`` holds checksums of the files and of itself. The graph is undirected and
+unweighted, without self-loops or duplicate edges; its degrees define the normalisation, so no edge values are stored.
 """
 
 from __future__ import annotations
@@ -18,19 +18,13 @@ import torch
 from numpy.typing import NDArray
 
 from polybasis.adjacency import Adjacency
+from polybasis.checksums import Manifest, OnBytes, digest
 from polybasis.data.dataset import Metric, NodeDataset, masks_of
 from polybasis.features import as_features
 from polybasis.graph import Graph
-from polybasis.store.arrays import (
-    chunks,
-    combined_checksum,
-    drop_pages,
-    file_crc32,
-    open_array,
-    read_header,
-)
+from polybasis.store.arrays import chunks, combined_checksum, drop_pages, open_array, read_header
 
-KIND, VERSION, OLDEST = "polybasis graph", 3, 2
+KIND, VERSION, OLDEST = "polybasis graph", 4, 2
 
 
 @dataclass(frozen=True)
@@ -45,7 +39,8 @@ class GraphFolder:
         y: class indices, (nodes,), -1 if unknown, or None.
         splits: (splits, nodes), 1 training, 2 validation, 3 test, or None.
         nodes: names of the nodes, or None if they are named by their numbers.
-        header: contents of ``graph.json``: name, classes, metric, protocol, checksums.
+        header: contents of ``graph.json``: name, classes, metric, protocol.
+        files: checksums of the files; None for folders of earlier versions.
     """
 
     path: Path
@@ -58,16 +53,27 @@ class GraphFolder:
     splits: NDArray[np.int8] | None
     nodes: NDArray[np.str_] | None
     header: dict[str, Any]
+    files: Manifest | None = None
 
     @classmethod
     def open(cls, path: str | Path) -> GraphFolder:
-        """Opens a folder.
+        """Opens a folder. Its header is verified; the arrays are not, until :meth:`load` or :meth:`verify_files`.
 
         Raises:
             FileNotFoundError, ValueError: if a file is missing or damaged; the message gives the file.
         """
         folder = Path(path)
         header = read_header(folder / "graph.json", KIND, VERSION, OLDEST)
+        try:
+            return cls._open(folder, header)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"{folder / 'graph.json'} is damaged ({error})") from error
+
+    @classmethod
+    def _open(cls, folder: Path, header: dict[str, Any]) -> GraphFolder:
+        files = Manifest(folder, header["files"]) if header["version"] == VERSION else None
+        if files is not None:
+            files.verify_headers()
         num_nodes, nonzeros = header["nodes"], header["nonzeros"]
         indptr = open_array(folder / "indptr.npy", (num_nodes + 1,))
         indices = open_array(folder / "indices.npy", (nonzeros,))
@@ -88,6 +94,7 @@ class GraphFolder:
             optional("splits", header["splits"], num_nodes),
             open_array(folder / "nodes.npy", (num_nodes,)) if header.get("named") else None,
             header,
+            files,
         )
 
     @property
@@ -114,17 +121,24 @@ class GraphFolder:
     @property
     def identity(self) -> str:
         """Identifies the contents: the name of a catalogued data set, or the name and a checksum."""
-        checksum = combined_checksum(self.header["crc32"])
-        return str(self.header.get("identity") or f"{self.name}@{checksum}")
+        return str(self.header.get("identity") or f"{self.name}@{self.checksum}")
+
+    @property
+    def checksum(self) -> str:
+        """Checksum of all files."""
+        if "crc32" in self.header:
+            return combined_checksum(self.header["crc32"])
+        return digest("".join(record["xxh3"] for record in self.header["files"].values()))
 
     def load(self) -> NodeDataset:
-        """Reads the data set into memory.
+        """Reads the data set into memory and verifies its files.
 
         Raises:
-            ValueError: if the folder has no features.
+            ValueError: if the folder has no features or a file is damaged.
         """
         if self.x is None:
             raise ValueError(f"{self.path} has no features; build it with --features")
+        self.verify_files()
         dtype = torch.int32 if self.nonzeros < 2**31 else torch.int64  # one type for both, as the kernels expect
         indptr, indices = (torch.from_numpy(np.array(part)).to(dtype) for part in (self.indptr, self.indices))
         adjacency = Adjacency(indptr, indices, None, self.nonzeros // 2)
@@ -142,18 +156,31 @@ class GraphFolder:
             identity=self.identity,
         )
 
-    def verify(self) -> None:
+    def verify_files(self, on_bytes: OnBytes | None = None) -> None:
+        """Compares the checksums of all files that have not been verified yet.
+
+        Args:
+            on_bytes: called with the number of bytes after each block.
+
+        Raises:
+            FileNotFoundError, ValueError: if a file is missing or damaged; the message gives the file.
+        """
+        if self.files is not None:
+            self.files.verify(on_bytes)
+
+    def verify(self, on_bytes: OnBytes | None = None) -> None:
         """Reads all files and checks their checksums and that rows are ascending, in range and symmetric.
 
         The symmetry check compares sums of hashes of the edges above and below the diagonal; it misses about one
         asymmetric graph in 2^64.
 
+        Args:
+            on_bytes: called with the number of bytes after each block of a file.
+
         Raises:
             ValueError: if a file is damaged; the message gives the file.
         """
-        for name, expected in self.header["crc32"].items():
-            if file_crc32(self.path / name) != expected:
-                raise ValueError(f"{self.path / name}: checksum mismatch; rebuild the folder")
+        self.verify_files(on_bytes)
         above = below = 0
         for rows in chunks(self.num_nodes):
             indptr = np.asarray(self.indptr[rows.start : rows.stop + 1])

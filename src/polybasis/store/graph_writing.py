@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections.abc import Iterable
@@ -14,10 +13,11 @@ import numpy as np
 from filelock import Timeout
 from numpy.typing import NDArray
 
-from polybasis.data.dataset import NodeDataset
+from polybasis.checksums import Manifest, write_document
+from polybasis.data.dataset import NodeDataset, refuse_classes
 from polybasis.features import as_dense
-from polybasis.files import lock_for, write_atomically
-from polybasis.store.arrays import VectorWriter, chunks, create_array, drop_pages, file_crc32
+from polybasis.files import lock_for
+from polybasis.store.arrays import VectorWriter, chunks, create_array, drop_pages
 from polybasis.store.graph_folder import KIND, VERSION, GraphFolder
 
 MAX_BUCKETS = 512
@@ -116,6 +116,10 @@ def build_graph_folder(
         FileExistsError: if the folder exists.
     """
     dtype = _index_type(num_nodes)
+    if 16 * num_nodes > memory:  # degrees and row pointers
+        raise ValueError(
+            f"{num_nodes:,} nodes need {16 * num_nodes:,} bytes; raise the memory limit of {memory:,} bytes"
+        )
     with _Building(path) as folder:
         buckets = _distribute(folder / "buckets", edges, num_nodes, memory, dtype)
         indices = VectorWriter(folder / "indices.npy", dtype)
@@ -225,8 +229,7 @@ def _write_node_data(
         if y.shape != (num_nodes,) or not np.issubdtype(y.dtype, np.integer):
             raise ValueError(f"y has dtype {y.dtype}, shape {y.shape}; expected integers ({num_nodes},)")
         largest = int(y.max()) if len(y) else -1
-        if largest >= 2**31:
-            raise ValueError(f"y has class {largest}; expected class indices below 2^31")
+        refuse_classes(int(y.min()) if len(y) else -1, largest, num_nodes)
         np.save(folder / "y.npy", y.astype(np.int32, copy=False))
         header["y"] = max(0, largest) + 1
     if splits is not None:
@@ -234,8 +237,8 @@ def _write_node_data(
             raise ValueError(f"splits has shape {splits.shape}; expected (splits, {num_nodes})")
         np.save(folder / "splits.npy", splits.astype(np.int8, copy=False))
         header["splits"] = len(splits)
-    header["crc32"] = {path.name: file_crc32(path) for path in sorted(folder.glob("*.npy"))}
-    write_atomically(folder / "graph.json", json.dumps(header, indent=1).encode())
+    header["files"] = Manifest.records(folder, (path.name for path in folder.glob("*.npy")))
+    write_document(folder / "graph.json", header)
 
 
 class _Building:

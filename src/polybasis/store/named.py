@@ -11,7 +11,7 @@ from polybasis.store.papers100m import build_papers100m
 
 
 def graph_folder_of(source: str, parent: Path, root: str | Path | None = None, memory: int = 1 << 30) -> GraphFolder:
-    """Opens the graph folder of a source, writing it first if it does not exist.
+    """Opens and verifies the graph folder of a source, writing it first if it does not exist.
 
     Args:
         source: a graph folder, or the name of a data set.
@@ -20,8 +20,14 @@ def graph_folder_of(source: str, parent: Path, root: str | Path | None = None, m
         memory: memory limit in bytes for data sets that are read as a stream.
 
     Raises:
-        ValueError: if the source is neither a graph folder nor a data set.
+        ValueError: if the source is neither a graph folder nor a data set, or the folder is damaged.
     """
+    graph = _graph_folder_of(source, parent, root, memory)
+    graph.verify_files()
+    return graph
+
+
+def _graph_folder_of(source: str, parent: Path, root: str | Path | None, memory: int) -> GraphFolder:
     if (Path(source) / "graph.json").exists():
         return GraphFolder.open(source)
     if source not in CATALOGUE:

@@ -17,11 +17,12 @@ from filelock import Timeout
 from numpy.typing import NDArray
 
 from polybasis import native
+from polybasis.checksums import Manifest, digest, write_document
 from polybasis.cluster import map_on_ray
 from polybasis.features import FeatureTransform
-from polybasis.files import append_line, lock_for, write_atomically
+from polybasis.files import append_line, lock_for
 from polybasis.krylov.filters import checked_degree
-from polybasis.store.arrays import chunks, crc32, create_array, drop_pages, open_array, read_header
+from polybasis.store.arrays import chunks, create_array, drop_pages, open_array, read_header
 from polybasis.store.basis_store import KIND, OLDEST, VERSION, BasisStore, checked_rows, open_store, scale_exponent
 from polybasis.store.blocks import (
     OnBlockStep,
@@ -145,6 +146,7 @@ def precompute(
     if dtype not in ("float32", "float16"):
         raise ValueError(f"dtype is {dtype!r}; expected float32 or float16")
     folder = Path(out)
+    graph.verify_files()
     rows = kept_rows(graph, keep)
     plan = plan_precompute(graph, K, memory=memory, rows=len(rows), dtype=dtype, threads=threads)
     with _exclusive(folder):
@@ -212,7 +214,7 @@ def _start(
         "classes": list(graph.classes),
         "protocol": graph.protocol,
         "feature_transform": feature_transform,
-        "graph": graph.header["crc32"],
+        "graph": graph.header.get("crc32") or graph.checksum,
         "K": plan.K,
         "rows": plan.rows,
         "dtype": dtype,
@@ -231,6 +233,8 @@ def _start(
                 f"{place} belongs to another graph, degree, data type, feature transform or choice of rows; "
                 f"remove {folder} or choose another folder"
             )
+        if found["version"] < VERSION and not (folder / "basis.json").exists():
+            raise ValueError(f"{place} was started by an earlier version; remove {folder} and run precompute again")
         if max(found["blocks"]) > max(plan.blocks) and not (folder / "basis.json").exists():
             raise ValueError(
                 f"{place} was started with blocks of {max(found['blocks'])} channels, which need more memory; "
@@ -252,7 +256,8 @@ def _start(
         drop_pages(graph.splits)
     if graph.nodes is not None:
         np.save(folder / "nodes.npy", graph.nodes[rows])
-    write_atomically(place, json.dumps(header, indent=1).encode())
+    header["files"] = Manifest.records(folder, (path.name for path in folder.glob("*.npy")))
+    write_document(place, header)
     return header
 
 
@@ -269,18 +274,16 @@ def _merge_blocks(folder: Path, header: dict[str, Any]) -> None:
     target = folder / ".vectors.npy"
     try:
         vectors = create_array(target, header["dtype"], (rows, K + 1, sum(widths)))
-        checks = []
         for chunk, here in enumerate(chunks(rows, checked_rows(header))):
             first = 0
             for number, block in enumerate(blocks):
                 part = block[:, here]
-                if crc32(part) != records[number]["crc32"][chunk]:
+                if digest(np.ascontiguousarray(part)) != records[number]["xxh3"][chunk]:
                     place = folder / records[number]["file"]
                     raise ValueError(f"{place}: checksum mismatch; remove it and run precompute again")
                 vectors[here, :, first : first + widths[number]] = part.transpose(1, 0, 2)
                 first += widths[number]
                 drop_pages(block)
-            checks.append(crc32(vectors[here]))
             drop_pages(vectors)
         vectors.flush()
         del vectors, blocks
@@ -292,6 +295,6 @@ def _merge_blocks(folder: Path, header: dict[str, Any]) -> None:
         key: np.concatenate([np.asarray(record[key]) for record in records], axis=-1).tolist()
         for key in ("gamma", "sqrt_beta", "rank")
     }
-    write_atomically(folder / "basis.json", json.dumps({**merged, "crc32": checks}).encode())
+    write_document(folder / "basis.json", {**merged, "files": Manifest.records(folder, ["vectors.npy"])})
     entry = {"merged": True, "seconds": round(time.monotonic() - start, 2), "peak_memory": peak_memory()}
     append_line(folder / "log.jsonl", json.dumps(entry))

@@ -73,7 +73,13 @@ def make_synthetic(
         labelled: fraction of nodes that have one of ten random classes; they are split 50/25/25.
         memory: approximate memory limit in bytes.
         seed: random seed.
+
+    Raises:
+        ValueError: if the memory limit is too low for the number of nodes.
+        FileExistsError: if the folder exists.
     """
+    if 16 * nodes > memory:
+        raise ValueError(f"{nodes:,} nodes need {16 * nodes:,} bytes; raise the memory limit of {memory:,} bytes")
     rng = np.random.default_rng([seed, 1])
     known = rng.random(nodes, dtype=np.float32) < labelled
     y = np.full(nodes, -1, dtype=np.int32)

@@ -30,6 +30,7 @@ from typing import Any, Literal, get_args
 import torch
 
 from polybasis.features import FeatureTransform
+from polybasis.foreign_files import read_toml
 from polybasis.nn.filter_layer import Role
 from polybasis.nn.models.model import Model, model_class
 
@@ -323,11 +324,7 @@ class Config:
         Raises:
             ValueError: if the document is invalid; the message gives the file.
         """
-        try:
-            document = tomllib.loads(Path(path).read_text())
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise ValueError(f"{path}: {error}") from error
-        return cls.from_dict(document, str(path))
+        return cls.from_dict(read_toml(Path(path)), str(path))
 
 
 @cache

@@ -50,7 +50,7 @@ class Batches:
         if len(self._buffers[buffer]) < len(rows):
             self._buffers[buffer] = np.empty((len(rows), *self._buffers[buffer].shape[1:]), self.store.vectors.dtype)
         out = self._buffers[buffer][: len(rows)]
-        np.take(self.store.vectors, rows, axis=0, out=out, mode="clip")
+        self.store.read(rows, out)
         return torch.from_numpy(out)
 
 

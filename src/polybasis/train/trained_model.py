@@ -1,14 +1,15 @@
 """Trained models: predictions for data with the same features, and a versioned format on disk.
 
-A saved model is a folder with ``model.json`` (configuration, classes, scores, provenance, name of the weights file) and
-the weights in safetensors format. Models on a precomputed basis predict on graphs and on stores; other models predict
-on graphs only.
+A saved model is a folder with ``model.json`` (configuration, classes, scores, provenance, name of the weights file, and
+its own checksum) and the weights in safetensors format, in a file that is named after its SHA-256 hash. Models on a
+precomputed basis predict on graphs and on stores; other models predict on graphs only.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
+import re
+import warnings
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -21,16 +22,18 @@ from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 
+from polybasis.checksums import read_document, write_document
 from polybasis.data.dataset import Metric, NodeDataset, Split
 from polybasis.features import transform_features
 from polybasis.files import write_atomically
+from polybasis.foreign_files import regular_file
 from polybasis.nn.models.model import Model
 from polybasis.store.basis_store import BasisStore
 from polybasis.train.config import Config
 from polybasis.train.fitting import Fit
 from polybasis.train.job import Data
 
-KIND, VERSION = "polybasis model", 1
+KIND, VERSION, OLDEST = "polybasis model", 2, 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,7 +167,7 @@ class TrainedModel:
             "nodes": None if self.nodes is None else list(self.nodes),
             "provenance": self.provenance,
         }
-        write_atomically(folder / "model.json", json.dumps(document, indent=1).encode())
+        write_document(folder / "model.json", document)
         for old in folder.glob("weights-*.safetensors"):
             if old.name != weights:
                 old.unlink()
@@ -182,14 +185,19 @@ class TrainedModel:
         if not place.exists():
             raise FileNotFoundError(f"{place} does not exist; {folder} is not a saved model")
         try:
-            document = json.loads(place.read_text())
-            if document.get("format") != KIND or document.get("version") != VERSION:
+            document = read_document(place, sealed=lambda document: document.get("version") == VERSION)
+            if document.get("format") != KIND or document.get("version") not in (OLDEST, VERSION):
                 found = f"format {document.get('format')!r}, version {document.get('version')}"
                 raise ValueError(f"{found}; expected {KIND!r}, version {VERSION}")
+            if document["version"] < VERSION:
+                warnings.warn(
+                    f"{place} was written by an earlier version, without a checksum; train again to have it verified",
+                    stacklevel=2,
+                )
             config = Config.from_dict(document["config"])
             classes, features = document["classes"], document["features"]
             model = config.make_model(features, len(classes), document["num_nodes"])
-            model.load_state_dict(load_tensors(_read_weights(folder / document["weights"])))
+            model.load_state_dict(load_tensors(_read_weights(folder, document["weights"])))
             return cls(
                 config=config,
                 model=model.eval(),
@@ -202,7 +210,7 @@ class TrainedModel:
                 nodes=None if document["nodes"] is None else tuple(document["nodes"]),
                 provenance=document["provenance"],
             )
-        except (ValueError, KeyError, TypeError, RuntimeError, AttributeError, SafetensorError) as error:
+        except (OSError, ValueError, KeyError, TypeError, RuntimeError, AttributeError, SafetensorError) as error:
             reason = " ".join(str(error).split())  # torch's messages may have several lines
             raise ValueError(f"{folder} does not contain a readable model: {reason}") from error
 
@@ -211,10 +219,12 @@ def _weights_name(content: bytes) -> str:
     return f"weights-{hashlib.sha256(content).hexdigest()[:16]}.safetensors"
 
 
-def _read_weights(path: Path) -> bytes:
-    """Reads the weights and verifies the checksum in the file name."""
-    if not path.exists():
-        raise ValueError(f"{path} does not exist")
+def _read_weights(folder: Path, name: str) -> bytes:
+    """Reads the weights from a file of the folder and verifies the checksum in the file name."""
+    if not re.fullmatch(r"weights-[0-9a-f]{16}\.safetensors", name):
+        raise ValueError(f"{name!r} is not the name of a weights file")
+    path = folder / name
+    regular_file(path)
     content = path.read_bytes()
     if _weights_name(content) != path.name:
         raise ValueError(f"{path}: checksum mismatch")

@@ -15,6 +15,7 @@ from polybasis.data.dataset import NodeDataset
 from polybasis.train.config import Config
 from polybasis.train.fitting import Progress, fit
 from polybasis.train.job import Source
+from polybasis.train.study_file import study_backend
 
 if TYPE_CHECKING:
     import optuna
@@ -113,16 +114,12 @@ def tune(
         ImportError: if Optuna is not installed.
     """
     optuna = import_optuna()
-    from optuna.storages.journal import JournalFileBackend
-
     base = search.start
     if base.stopping.early_stopping == "none":
         raise ValueError('tuning needs early stopping; use early_stopping = "score" or "loss"')
     splits = [data.split(search.protocol, number) for number in range(search.splits)]
-    search.study.parent.mkdir(parents=True, exist_ok=True)
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    # The storage that several processes can share without a database server.
-    storage = optuna.storages.JournalStorage(JournalFileBackend(str(search.study)))
+    storage = optuna.storages.JournalStorage(study_backend(search.study))
     name = _study_name(data, search)
     study = optuna.create_study(
         study_name=name,

@@ -112,9 +112,7 @@ def build(
     the tables have the format of `polybasis train --edges`. Edges may be in any order and direction; duplicates and
     self-loops are dropped.
     """
-    import numpy as np
-
-    from polybasis.data.tables import edge_batches, read_tables
+    from polybasis.data.tables import edge_batches, read_node_classes, read_node_features, read_tables
     from polybasis.store.graph_writing import build_graph_folder, write_graph_folder
 
     if nodes is None:
@@ -123,18 +121,15 @@ def build(
         _print(write_graph_folder(out, data), as_json)
         return
 
-    def array(path: Path | None) -> Any:
-        if path is None:
-            return None
-        try:
-            return np.load(path, mmap_mode="r", allow_pickle=False)
-        except (ValueError, OSError) as error:
-            raise ValueError(f"{path}: with --nodes, expected a .npy array ({error})") from error
-
     folder = build_graph_folder(
-        out, edge_batches(edges), nodes, x=array(features), y=array(labels), name=out.name,
+        out,
+        edge_batches(edges, nodes),
+        nodes,
+        x=None if features is None else read_node_features(features, nodes),
+        y=None if labels is None else read_node_classes(labels, nodes),
+        name=out.name,
         memory=parse_size(memory or "2GiB"),
-    )  # fmt: skip
+    )
     _print(folder, as_json)
 
 

@@ -7,6 +7,7 @@ quickly.
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -74,6 +75,7 @@ def load(name: str, root: str | Path | None = None) -> NodeDataset:
         ValueError: for an unknown name.
         FileNotFoundError: if the files are not installed and cannot be downloaded; the message gives the files, the
             folder and the source.
+        ValueError: if a file is damaged.
     """
     if name not in CATALOGUE:
         raise unknown_dataset(name)
@@ -82,12 +84,16 @@ def load(name: str, root: str | Path | None = None) -> NodeDataset:
         if not entry.files:
             dataset = entry.read(folder)
         else:
-            # PyG and OGB write processed files, which other processes must not read before they are complete.
+            # Other processes must not read downloads, or OGB's processed files, before they are complete.
             with lock_for(folder / Path(entry.folder).parts[0]):
                 dataset = entry.read(folder)
     except Exception as error:
         if is_installed(name, root):
-            raise
+            if isinstance(error, OSError | ImportError) or str(folder) in str(error):
+                raise
+            raise ValueError(
+                f"{folder / entry.folder}: cannot read {name} ({error or type(error).__name__})"
+            ) from error
         raise FileNotFoundError(
             f"{name} is not installed: expected {' and '.join(entry.files)} in {folder / entry.folder}; "
             f"get it from {entry.source}"
@@ -95,74 +101,84 @@ def load(name: str, root: str | Path | None = None) -> NodeDataset:
     return replace(dataset, protocol=entry.protocol, identity=name)
 
 
-# ---- data sets from PyTorch Geometric ------------------------------------------------------------------------------
+# ---- data sets in the raw layout of PyTorch Geometric --------------------------------------------------------------
+
+# The raw files are read here, not by PyG: PyG unpickles some of them, and loads whatever is in its folder `processed`.
 
 
-def _pyg(
-    name: str, kind: str, root: Path, *arguments: str, row_normalized: bool = False, metric: Metric = "accuracy"
-) -> NodeDataset:
-    """Loads a data set with one of PyG's classes."""
+def _download(kind: str, root: Path, raw: Path, attributes: dict[str, Any]) -> None:
+    """Downloads the raw files with PyG's class if they are missing. Its constructor would load processed files."""
+    if raw.is_dir():
+        return
     from torch_geometric import datasets
 
-    from polybasis.data.dataset import fixed_masks, make_dataset
+    source: Any = getattr(datasets, kind).__new__(getattr(datasets, kind))
+    for name, value in (("root", str(root)), *attributes.items()):
+        setattr(source, name, value)
+    raw.mkdir(parents=True)
+    try:
+        source.download()
+    except BaseException:
+        shutil.rmtree(raw)
+        raise
 
-    options = {"split": "geom-gcn"} if kind == "Planetoid" else {}
-    data: Any = getattr(datasets, kind)(str(root), *arguments, **options)[0]
-    splits = fixed_masks(data.train_mask, data.val_mask, data.test_mask) if "train_mask" in data else []
-    return make_dataset(
-        name, data.edge_index, data.x, data.y, row_normalized=row_normalized, metric=metric, fixed_splits=splits
-    )
+
+def _geom_gcn(name: str, kind: str, folder: str, source: str, attributes: dict[str, Any]) -> Entry:
+    def read(root: Path) -> NodeDataset:
+        from polybasis.data.geom_gcn import geom_gcn
+
+        _download(kind, root / Path(folder).parts[0], root / folder, attributes)
+        return geom_gcn(name, root / folder)
+
+    return Entry(folder, ("out1_node_feature_label.txt", "out1_graph_edges.txt"), source, "per-class", read)
 
 
 def _wikipedia(name: str) -> Entry:
-    return Entry(
-        f"wikipedia/{name}/geom_gcn/raw",
-        ("out1_node_feature_label.txt", "out1_graph_edges.txt"),
-        "github.com/graphdml-uiuc-jlu/geom-gcn, new_data/",
-        "per-class",
-        lambda root: _pyg(name, "WikipediaNetwork", root / "wikipedia", name, row_normalized=True),
-    )
-
-
-def _planetoid(name: str, spelled: str) -> Entry:
-    return Entry(
-        f"planetoid/{spelled}/geom-gcn/raw",
-        (f"ind.{name}.allx", f"ind.{name}.graph"),
-        "github.com/kimiyoung/planetoid, data/",
-        "per-class",
-        lambda root: _pyg(name, "Planetoid", root / "planetoid", spelled),
-    )
+    source = "github.com/graphdml-uiuc-jlu/geom-gcn, new_data/"
+    folder = f"wikipedia/{name}/geom_gcn/raw"
+    return _geom_gcn(name, "WikipediaNetwork", folder, source, {"name": name, "geom_gcn_preprocess": True})
 
 
 def _webkb(name: str) -> Entry:
-    return Entry(
-        f"webkb/{name}/raw",
-        ("out1_node_feature_label.txt", "out1_graph_edges.txt"),
-        "github.com/bingzhewei/geom-gcn, new_data/",
-        "per-class",
-        lambda root: _pyg(name, "WebKB", root / "webkb", name, row_normalized=True),
-    )
+    return _geom_gcn(name, "WebKB", f"webkb/{name}/raw", "github.com/bingzhewei/geom-gcn, new_data/", {"name": name})
+
+
+def _planetoid(name: str, spelled: str) -> Entry:
+    folder = f"planetoid/{spelled}/geom-gcn/raw"
+
+    def read(root: Path) -> NodeDataset:
+        from polybasis.data.planetoid import planetoid
+
+        _download("Planetoid", root / "planetoid", root / folder, {"name": spelled, "split": "geom-gcn"})
+        return planetoid(name, root / folder)
+
+    files = (f"ind.{name}.allx", f"ind.{name}.graph")
+    return Entry(folder, files, "github.com/kimiyoung/planetoid, data/", "per-class", read)
 
 
 def _heterophilous(name: str, metric: Metric) -> Entry:
     file = name.replace("-", "_")
-    return Entry(
-        f"heterophilous/{file}/raw",
-        (f"{file}.npz",),
-        "github.com/yandex-research/heterophilous-graphs, data/",
-        "fixed",
-        lambda root: _pyg(name, "HeterophilousGraphDataset", root / "heterophilous", name, metric=metric),
-    )
+    folder = f"heterophilous/{file}/raw"
+
+    def read(root: Path) -> NodeDataset:
+        from polybasis.data.published_files import heterophilous
+
+        _download("HeterophilousGraphDataset", root / "heterophilous", root / folder, {"name": file})
+        return heterophilous(name, root / folder / f"{file}.npz", metric=metric)
+
+    return Entry(folder, (f"{file}.npz",), "github.com/yandex-research/heterophilous-graphs, data/", "fixed", read)
 
 
-def _linkx(name: str, metric: Metric = "accuracy", protocol: str = "linkx", more: tuple[str, ...] = ()) -> Entry:
-    return Entry(
-        f"linkx/{name}/raw",
-        ("data.mat", *more),
-        "github.com/CUAI/Non-Homophily-Large-Scale, data/",
-        protocol,
-        lambda root: _pyg(name, "LINKXDataset", root / "linkx", name, metric=metric),
-    )
+def _linkx(name: str, protocol: str = "linkx", more: tuple[str, ...] = ()) -> Entry:
+    folder = f"linkx/{name}/raw"
+
+    def read(root: Path) -> NodeDataset:
+        from polybasis.data.published_files import facebook100, genius
+
+        _download("LINKXDataset", root / "linkx", root / folder, {"name": name})
+        return genius(root / folder) if name == "genius" else facebook100(name, root / folder)
+
+    return Entry(folder, ("data.mat", *more), "github.com/CUAI/Non-Homophily-Large-Scale, data/", protocol, read)
 
 
 # ---- data sets without a class in PyTorch Geometric ----------------------------------------------------------------
@@ -170,9 +186,10 @@ def _linkx(name: str, metric: Metric = "accuracy", protocol: str = "linkx", more
 
 def _deduplicated(name: str) -> Entry:
     def read(root: Path) -> NodeDataset:
-        from polybasis.data.published_files import filtered_wikipedia
+        from polybasis.data.published_files import heterophilous
 
-        return filtered_wikipedia(f"{name}-filtered", root / "heterophilous_filtered")
+        path = root / "heterophilous_filtered" / f"{name}_filtered.npz"
+        return heterophilous(f"{name}-filtered", path, row_normalized=True)
 
     source = "github.com/yandex-research/heterophilous-graphs, data/"
     return Entry("heterophilous_filtered", (f"{name}_filtered.npz",), source, "fixed", read)
@@ -216,28 +233,32 @@ def _read_ogb(name: str, root: Path) -> NodeDataset:
     from polybasis.data.dataset import fixed_masks, make_dataset
     from polybasis.data.published_files import by_quantiles
 
-    source = NodePropPredDataset("ogbn-arxiv" if name == "arxiv-year" else name, root=str(root))
+    # OGB caches arrays with torch.save. Loading only weights and arrays runs no code.
+    with torch.serialization.safe_globals(_array_types()):
+        source = NodePropPredDataset("ogbn-arxiv" if name == "arxiv-year" else name, root=str(root))
+        split = source.get_idx_split()
     raw, label = source[0]
     edge_index, x = torch.from_numpy(raw["edge_index"]), torch.from_numpy(raw["node_feat"])
     if name == "arxiv-year":
         return make_dataset(name, edge_index, x, by_quantiles(torch.from_numpy(raw["node_year"]).flatten(), 5))
     y = torch.from_numpy(label).flatten().nan_to_num(nan=-1).long()
-    split = source.get_idx_split()
     masks = [torch.zeros(len(y), 1, dtype=torch.bool) for _ in range(3)]
     for mask, part in zip(masks, ("train", "valid", "test"), strict=True):
         mask[torch.from_numpy(split[part])] = True
     return make_dataset(name, edge_index, x, y, fixed_splits=fixed_masks(*masks))
 
 
+def _array_types() -> list[Any]:
+    """What torch needs to load NumPy arrays of numbers."""
+    import numpy as np
+
+    dtypes = {type(np.dtype(name)) for name in ("bool", "int32", "int64", "float32", "float64")}
+    return [np.ndarray, np.dtype, np.empty(0).__reduce__()[0], *dtypes]
+
+
 CATALOGUE: dict[str, Entry] = {
     **{name: _wikipedia(name) for name in ("chameleon", "squirrel")},
-    "actor": Entry(
-        "actor/raw",
-        ("out1_node_feature_label.txt", "out1_graph_edges.txt"),
-        "github.com/graphdml-uiuc-jlu/geom-gcn, new_data/film/",
-        "per-class",
-        lambda root: _pyg("actor", "Actor", root / "actor", row_normalized=True),
-    ),
+    "actor": _geom_gcn("actor", "Actor", "actor/raw", "github.com/graphdml-uiuc-jlu/geom-gcn, new_data/film/", {}),
     **{name: _planetoid(name, s) for name, s in (("cora", "Cora"), ("citeseer", "CiteSeer"), ("pubmed", "PubMed"))},
     **{name: _webkb(name) for name in ("texas", "cornell", "wisconsin")},
     **{f"{name}-filtered": _deduplicated(name) for name in ("chameleon", "squirrel")},
@@ -245,7 +266,7 @@ CATALOGUE: dict[str, Entry] = {
     **{name: _heterophilous(name, "roc-auc") for name in ("minesweeper", "tolokers", "questions")},
     "penn94": _linkx("penn94", protocol="fixed", more=("fb100-Penn94-splits.npy",)),
     **{name: _linkx(name) for name in ("reed98", "amherst41", "cornell5", "johnshopkins55")},
-    "genius": _linkx("genius", metric="roc-auc"),
+    "genius": _linkx("genius"),
     "twitch-gamers": _published("twitch-gamers", ("twitch-gamer_feat.csv", "twitch-gamer_edges.csv")),
     "pokec": _published("pokec", ("pokec.mat",)),
     "wiki": _published("wiki", ("wiki_edges2M.pt", "wiki_features2M.pt", "wiki_views2M.pt")),

@@ -204,7 +204,16 @@ def make_dataset(
         row_normalized: divide each row of ``x`` by its sum where the sum exceeds 1.
         metric: metric to report.
         fixed_splits: masks that come with the data; see :func:`fixed_masks`.
+
+    Raises:
+        ValueError: if shapes do not match, or a class or a node of an edge is out of range.
     """
+    if x.ndim != 2 or y.shape != x.shape[:1]:
+        raise ValueError(
+            f"features of shape {tuple(x.shape)} and classes of shape {tuple(y.shape)}; expected N of each"
+        )
+    if len(y):
+        refuse_classes(int(y.min()), int(y.max()), len(y))
     graph = Graph.from_edge_index(edge_index, len(y), directed=False)
     features = as_features(x.float())
     return NodeDataset(
@@ -215,6 +224,14 @@ def make_dataset(
         metric=metric,
         fixed_splits=fixed_splits or [],
     )
+
+
+def refuse_classes(lowest: int, largest: int, nodes: int) -> None:
+    """Raises ValueError for class indices that cannot be right: below -1, or far more classes than nodes."""
+    most = max(nodes, 1000)
+    if lowest < -1 or largest >= most:
+        wrong = lowest if lowest < -1 else largest
+        raise ValueError(f"class {wrong}; expected class indices from 0 to {most - 1}, or -1 if unknown")
 
 
 def edge_homophily(dataset: NodeDataset) -> float:

@@ -1,39 +1,148 @@
-"""Data sets without a class in PyTorch Geometric, read from the files that their authors published.
+"""Data sets read from the files that their authors published, without PyTorch Geometric and its processed files.
 
-The split files of the LINKX repository are Python pickles, which this package does not open; it draws random 50/25/25
-splits instead.
+The split files of the LINKX repository are Python pickles; only those of penn94 are read, see
+:mod:`polybasis.data.pickles`. For other sets of that repository, this package draws random 50/25/25 splits.
 """
 
 from __future__ import annotations
 
 import csv
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import scipy.io
+import scipy.sparse as sp
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from polybasis.data.dataset import NodeDataset, fixed_masks, make_dataset
+from polybasis.data.dataset import Masks, Metric, NodeDataset, fixed_masks, make_dataset
+from polybasis.data.pickles import array_of, load_arrays
+from polybasis.foreign_files import read_arrays, regular_file
+
+MAX_CODES = 1 << 28  # numbers in one-hot features: 1 GiB
 
 
-def filtered_wikipedia(name: str, folder: Path) -> NodeDataset:
-    """Reads chameleon or squirrel without duplicate nodes (Platonov et al., 2023).
+def heterophilous(name: str, path: Path, *, row_normalized: bool = False, metric: Metric = "accuracy") -> NodeDataset:
+    """Reads a graph of Platonov et al. (2023): a heterophilous graph, or chameleon or squirrel without duplicate nodes.
 
     Args:
-        name: ``chameleon-filtered`` or ``squirrel-filtered``.
-        folder: folder of ``<name>_filtered.npz``.
+        name: name of the data set.
+        path: the ``.npz`` file.
+        row_normalized, metric: see :func:`polybasis.data.dataset.make_dataset`.
+
+    Raises:
+        ValueError: if the file is damaged.
     """
-    with np.load(folder / f"{name.removesuffix('-filtered')}_filtered.npz") as file:
-        arrays = {key: torch.from_numpy(file[key]) for key in file.files}
-    masks = [arrays[f"{part}_masks"].T for part in ("train", "val", "test")]
+    x, y, edges, *masks = read_arrays(
+        path, "node_features", "node_labels", "edges", "train_masks", "val_masks", "test_masks"
+    )
+    if x.ndim != 2 or y.shape != x.shape[:1] or edges.ndim != 2 or any(mask.shape[1:] != y.shape for mask in masks):
+        raise ValueError(f"{path}: the shapes of the arrays do not match")
+    columns = (torch.from_numpy(mask.T.astype(bool)) for mask in masks)
     return make_dataset(
         name,
-        arrays["edges"].T.long(),
-        arrays["node_features"],
-        arrays["node_labels"],
-        row_normalized=True,
-        fixed_splits=fixed_masks(*masks),
+        torch.from_numpy(edges.T.astype(np.int64)),
+        torch.from_numpy(x),
+        torch.from_numpy(y),
+        row_normalized=row_normalized,
+        metric=metric,
+        fixed_splits=fixed_masks(*columns),
+    )
+
+
+def facebook100(name: str, folder: Path) -> NodeDataset:
+    """Reads a social network of facebook100 (Traud et al., 2012), whose classes are the genders of its users.
+
+    Args:
+        name: name of the data set; ``penn94`` has splits of its own.
+        folder: folder of ``data.mat``, which contains the adjacency matrix A and local_info: seven codes for each
+            user, of which the second is the gender, 0 if unknown.
+
+    Raises:
+        ValueError: if a file is damaged.
+    """
+    path = folder / "data.mat"
+    adjacency, info = _mat(path, "A", "local_info")
+    if not sp.issparse(adjacency) or info.ndim != 2 or info.shape[1] < 2 or adjacency.shape != 2 * info.shape[:1]:
+        raise ValueError(f"{path}: expected a square sparse matrix A and a row of local_info for each node")
+    edges = adjacency.tocsr().tocoo()
+    codes = info.astype(np.int64)
+    columns = [np.unique(codes[:, i], return_inverse=True) for i in range(codes.shape[1]) if i != 1]
+    width = sum(len(values) for values, _ in columns)
+    if len(codes) * width > MAX_CODES:
+        raise ValueError(f"{path}: {width:,} different codes for {len(codes):,} nodes; expected far fewer")
+    x = np.concatenate([np.eye(len(values), dtype=np.float32)[code.reshape(-1)] for values, code in columns], axis=1)
+    splits = _penn94_splits(folder / "fb100-Penn94-splits.npy", len(codes)) if name == "penn94" else None
+    pairs = np.stack([edges.row, edges.col]).astype(np.int64)
+    return make_dataset(
+        name, torch.from_numpy(pairs), torch.from_numpy(x), torch.from_numpy(codes[:, 1] - 1), fixed_splits=splits
+    )
+
+
+def genius(folder: Path) -> NodeDataset:
+    """Reads genius, whose classes say which accounts were marked as gone (Lim and Benson, 2021).
+
+    Args:
+        folder: folder of ``data.mat``, which contains edge_index, node_feat and label.
+    """
+    return _in_one_mat("genius", folder / "data.mat", metric="roc-auc")
+
+
+def _penn94_splits(path: Path, nodes: int) -> list[Masks]:
+    regular_file(path)
+    with path.open("rb") as file:
+        try:
+            np.lib.format.read_magic(file)
+            np.lib.format.read_array_header_1_0(file)
+        except Exception as error:  # NumPy's parser raises errors of ten types
+            raise ValueError(f"{path}: not a NumPy array, or a damaged one ({error})") from error
+        splits = load_arrays(path, file)
+    found = []
+    try:
+        for split in splits:
+            masks = torch.zeros(3, nodes, dtype=torch.bool)
+            for mask, part in zip(masks, ("train", "valid", "test"), strict=True):
+                mask[torch.from_numpy(_nodes(split[part], nodes))] = True
+            found += fixed_masks(*masks)
+    except (ValueError, TypeError, KeyError, OverflowError) as error:
+        raise ValueError(f"{path}: expected lists of nodes for train, valid and test ({error})") from error
+    return found
+
+
+def _nodes(found: Any, nodes: int) -> NDArray[np.int64]:
+    numbers = np.array(array_of(found), dtype=np.int64)
+    if numbers.ndim != 1 or (len(numbers) and (numbers.min() < 0 or numbers.max() >= nodes)):
+        raise ValueError(f"a node is outside 0 .. {nodes - 1}")
+    return numbers
+
+
+def _mat(path: Path, *names: str) -> list[Any]:
+    """Variables of a MATLAB file."""
+    regular_file(path)
+    try:
+        file = scipy.io.loadmat(path, variable_names=names)
+    except Exception as error:  # SciPy raises errors of many types for damaged files
+        raise ValueError(f"{path}: not a MATLAB file, or a damaged one ({error})") from error
+    if missing := [name for name in names if name not in file]:
+        raise ValueError(f"{path}: no variable {missing[0]!r}")
+    for name in names:
+        if file[name].dtype.kind not in "biuf":
+            raise ValueError(f"{path}: {name} has dtype {file[name].dtype}; expected real numbers")
+    return [file[name] for name in names]
+
+
+def _in_one_mat(name: str, path: Path, metric: Metric = "accuracy") -> NodeDataset:
+    edge_index, x, y = _mat(path, "edge_index", "node_feat", "label")
+    if sp.issparse(edge_index) or sp.issparse(x) or sp.issparse(y) or x.ndim != 2 or y.size != len(x):
+        raise ValueError(f"{path}: expected dense node_feat and a label for each of its rows")
+    return make_dataset(
+        name,
+        torch.from_numpy(edge_index.astype(np.int64)),
+        torch.from_numpy(x.astype(np.float32)),
+        torch.from_numpy(y.astype(np.int64)).flatten(),
+        metric=metric,
     )
 
 
@@ -43,6 +152,8 @@ def twitch_gamers(folder: Path) -> NodeDataset:
     Args:
         folder: folder of ``twitch-gamer_feat.csv`` and ``twitch-gamer_edges.csv``.
     """
+    for file_name in ("twitch-gamer_feat.csv", "twitch-gamer_edges.csv"):
+        regular_file(folder / file_name)
     with (folder / "twitch-gamer_feat.csv").open(newline="") as file:
         rows = sorted(csv.DictReader(file), key=lambda row: int(row["numeric_id"]))
     languages = {language: i for i, language in enumerate(dict.fromkeys(row["language"] for row in rows))}
@@ -68,9 +179,7 @@ def pokec(folder: Path) -> NodeDataset:
     Args:
         folder: folder of ``pokec.mat``, which contains edge_index, node_feat and label.
     """
-    file = scipy.io.loadmat(folder / "pokec.mat")
-    edge_index, x, y = (torch.from_numpy(np.asarray(file[key])) for key in ("edge_index", "node_feat", "label"))
-    return make_dataset("pokec", edge_index.long(), x, y.flatten())
+    return _in_one_mat("pokec", folder / "pokec.mat")
 
 
 def wiki(folder: Path) -> NodeDataset:
@@ -81,8 +190,14 @@ def wiki(folder: Path) -> NodeDataset:
     """
 
     def tensor(part: str) -> Tensor:
-        loaded = torch.load(folder / f"wiki_{part}2M.pt", weights_only=True)
-        assert isinstance(loaded, Tensor)
+        path = folder / f"wiki_{part}2M.pt"
+        regular_file(path)
+        try:
+            loaded = torch.load(path, weights_only=True)
+        except Exception as error:  # torch raises errors of many types for damaged and for malicious files
+            raise ValueError(f"{path}: not a tensor, or a damaged one ({str(error).splitlines()[0]})") from error
+        if not isinstance(loaded, Tensor):
+            raise ValueError(f"{path} holds a {type(loaded).__name__}; expected a tensor")
         return loaded
 
     edges = tensor("edges")

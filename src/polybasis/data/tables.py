@@ -6,6 +6,7 @@ CSV files must have a header. They are read as text, so that errors can give the
 from __future__ import annotations
 
 import csv
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,11 +22,13 @@ import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
 
-from polybasis.data.dataset import NodeDataset
+from polybasis.data.dataset import NodeDataset, refuse_classes
 from polybasis.features import SparseFeatures, as_features
+from polybasis.foreign_files import Archive, map_array, read_sparse, regular_file
 from polybasis.graph import Graph
 
 BLOCK = 1 << 24  # bytes of a CSV file to parse at a time
+MAX_NAMES = 1 << 28  # bytes of the names of nodes that are permitted for a file of any size
 ROWS = 1 << 22  # rows of a Parquet file or an array to read at a time
 
 
@@ -55,22 +58,21 @@ def read_tables(edges: str | Path, features: str | Path | None = None, labels: s
         raise ValueError(f"{table.at_header()}: the file has no edges")
     ends = [table.text(column) for column in (0, 1)]
     for column in ends:
-        table.refuse(pc.equal(column, ""), "edge with a missing endpoint")
+        table.refuse(column.empty, "edge with a missing endpoint")
     weight = table.numbers(2, "weight") if table.width == 3 else None
     if weight is not None:
         table.refuse(weight < 0, "the weight is negative")
 
     matrix: NDArray[np.float32] | sp.csr_array | None = None
     if features is None:
-        pairs = np.arange(2 * table.rows).reshape(2, -1).T.ravel()
-        nodes = pc.unique(pa.concat_arrays(ends).take(pa.array(pairs)))
+        nodes = _in_order_of_appearance(*ends)
     else:
         nodes, matrix = _read_features(features)
     indices = []
     for column in ends:
-        index = pc.index_in(column, value_set=nodes)
-        table.refuse(pc.is_null(index), f"node {{!r}} has no features in {features}", column)
-        indices.append(index.to_numpy())
+        index = column.index_in(nodes)
+        table.refuse(index < 0, f"node {{!r}} has no features in {features}", column)
+        indices.append(index)
     try:
         graph = Graph.from_edge_index(np.stack(indices), len(nodes), weight, directed=False)
     except ValueError as error:
@@ -86,30 +88,106 @@ def read_tables(edges: str | Path, features: str | Path | None = None, labels: s
         x=x,
         y=y,
         classes=classes,
-        nodes=np.array(nodes.to_pylist(), dtype=np.str_),
+        nodes=_node_names(edges if features is None else features, nodes),
         structure_only=matrix is None,
     )
 
 
-def edge_batches(path: Path) -> Iterator[NDArray[np.int64]]:
+def edge_batches(path: Path, num_nodes: int) -> Iterator[NDArray[np.int64]]:
     """Edges between numbered nodes, a few million at a time, from a file that may be larger than memory.
 
     Args:
         path: CSV with a header or Parquet, with the columns source and target; or ``.npy`` of shape (2, E) or (E, 2).
+        num_nodes: number of nodes.
 
     Yields:
         Arrays of shape (m, 2).
 
     Raises:
-        ValueError: for anything but two columns of node numbers; the message gives the file and the line.
+        ValueError: for anything but two columns of node numbers; the message gives the file and the line or edge.
     """
     readers = {".csv": _csv_edges, ".parquet": _parquet_edges, ".npy": _array_edges}
     if path.suffix not in readers:
         raise ValueError(f"{path}: unknown file type {path.suffix!r}; expected {', '.join(readers)}")
-    return readers[path.suffix](path)
+    regular_file(path)
+    return _in_range(path, readers[path.suffix](path), num_nodes)
+
+
+def read_node_features(path: Path, num_nodes: int) -> NDArray[Any]:
+    """Maps the features of numbered nodes, a ``.npy`` file of shape (num_nodes, features), into memory.
+
+    Raises:
+        ValueError: if the file is damaged or has another shape; the message gives the file.
+    """
+    x = map_array(path)
+    if x.ndim != 2 or len(x) != num_nodes:
+        raise ValueError(f"{path}: the array has shape {x.shape}; expected ({num_nodes}, features)")
+    return x
+
+
+def read_node_classes(path: Path, num_nodes: int) -> NDArray[np.integer[Any]]:
+    """Maps the classes of numbered nodes, a ``.npy`` file of shape (num_nodes,), -1 if unknown, into memory.
+
+    Raises:
+        ValueError: if the file is damaged, has another shape or a class that is out of range; the message gives the
+            file.
+    """
+    y = map_array(path, "iu")
+    if y.shape != (num_nodes,):
+        raise ValueError(f"{path}: the array has shape {y.shape}; expected ({num_nodes},)")
+    try:
+        refuse_classes(int(y.min()), int(y.max()), num_nodes)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+    return y
 
 
 # ---- tables --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Texts:
+    """A column of text, each distinct text stored once: a small Parquet file can repeat a long text millions of times.
+
+    Attributes:
+        codes: index of each row's text.
+        distinct: the distinct texts.
+    """
+
+    codes: NDArray[np.int64]
+    distinct: pa.Array
+
+    @property
+    def empty(self) -> NDArray[np.bool_]:
+        """The rows without text."""
+        mask: NDArray[np.bool_] = pc.equal(self.distinct, "").to_numpy(zero_copy_only=False)[self.codes]
+        return mask
+
+    def index_in(self, values: pa.Array) -> NDArray[np.int64]:
+        """The index of each row's text in ``values``; -1 if it is not there."""
+        index = pc.fill_null(pc.index_in(self.distinct, value_set=values), -1).to_numpy()
+        found: NDArray[np.int64] = index.astype(np.int64)[self.codes]
+        return found
+
+    def __getitem__(self, row: int) -> str:
+        return str(self.distinct[int(self.codes[row])].as_py())
+
+
+def _in_order_of_appearance(sources: _Texts, targets: _Texts) -> pa.Array:
+    """The distinct nodes of edges, in the order in which the edges name them."""
+    distinct = pc.unique(pa.concat_arrays([sources.distinct, targets.distinct]))
+    nodes = np.stack([sources.index_in(distinct), targets.index_in(distinct)], axis=1).ravel()
+    first = np.full(len(distinct), -1)
+    first[nodes[::-1]] = np.arange(len(nodes))[::-1]  # the last assignment stays: the first appearance
+    return distinct.take(pa.array(np.argsort(first)[np.count_nonzero(first < 0) :]))
+
+
+def _node_names(path: Path, nodes: pa.Array) -> NDArray[np.str_]:
+    """Names of nodes as an array, whose size is the number of nodes times the longest name."""
+    longest = int(pc.max(pc.utf8_length(nodes)).as_py())
+    if 4 * longest * len(nodes) > max(MAX_NAMES, 64 * regular_file(path)):
+        raise ValueError(f"{path}: a node's name has {longest:,} characters; is a quote missing?")
+    return np.array(nodes.to_pylist(), dtype=np.str_)
 
 
 @dataclass(frozen=True)
@@ -139,46 +217,49 @@ class _Table:
         if self.path.suffix == ".parquet":
             return row + 1
         lines = (line for line, _ in _csv_rows(self.path))
-        return next(line for i, line in enumerate(lines) if i == row + 1)
+        return next((line for i, line in enumerate(lines) if i == row + 1), row + 2)
 
-    def text(self, column: int) -> pa.Array:
+    def text(self, column: int) -> _Texts:
         """A column as text without surrounding whitespace; missing values become empty."""
         values = self.columns[column]
-        if not pa.types.is_string(values.type):
-            try:
-                values = pc.cast(values, pa.string())
-            except pa.ArrowException as error:
-                expected = f"column {column + 1} has type {values.type}; expected text or numbers"
-                raise ValueError(f"{self.at_header()}: {expected}") from error
-        return pc.utf8_trim_whitespace(pc.fill_null(values, ""))
+        try:
+            if not pa.types.is_dictionary(values.type):
+                values = values.dictionary_encode()
+            distinct = pc.cast(values.dictionary, pa.string())
+        except pa.ArrowException as error:
+            expected = f"column {column + 1} has type {values.type}; expected text or numbers"
+            raise ValueError(f"{self.at_header()}: {expected}") from error
+        encoded = pa.concat_arrays([pc.utf8_trim_whitespace(pc.fill_null(distinct, "")), pa.array([""])])
+        encoded = encoded.dictionary_encode()  # again, because texts may differ in whitespace only
+        codes = pc.fill_null(pc.cast(values.indices, pa.int64()), len(distinct)).to_numpy()
+        return _Texts(encoded.indices.to_numpy().astype(np.int64)[codes], encoded.dictionary)
 
     def numbers(self, column: int, what: str) -> NDArray[np.float64]:
         """A column as numbers; raises ValueError for a number that is not finite in float32."""
+        values = self.columns[column]
+        texts = pa.types.is_string(values.type) or pa.types.is_dictionary(values.type)
         try:
-            values = self.columns[column]
-            values = pc.cast(self.text(column) if pa.types.is_string(values.type) else values, pa.float64())
-            numbers: NDArray[np.float64] = values.to_numpy(zero_copy_only=False)
+            distinct = self.text(column).distinct if texts else values
+            numbers: NDArray[np.float64] = pc.cast(distinct, pa.float64()).to_numpy(zero_copy_only=False)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             # Slower, but Python accepts more forms than Arrow, such as +1, and this finds the first invalid cell.
-            numbers = np.empty(self.rows)
-            for row, cell in enumerate(self.text(column).to_pylist()):
-                number = _as_number(cell)
-                if number is None:
-                    raise ValueError(f"{self.at(row)}: {what} is {cell!r}; expected a number") from None
-                numbers[row] = number
+            found = [_as_number(cell) for cell in self.text(column).distinct.to_pylist()]
+            wrong = np.array([number is None for number in found])[self.text(column).codes]
+            self.refuse(wrong, f"{what} is {{!r}}; expected a number", self.text(column))
+            texts, numbers = True, np.array([np.nan if number is None else number for number in found])
+        numbers = numbers[self.text(column).codes] if texts else numbers
         wrong = ~(np.abs(numbers) <= np.finfo(np.float32).max)
         if wrong.any():
-            texts = self.text(column)
-            texts = pc.if_else(pc.equal(texts, ""), "missing", texts)
-            self.refuse(wrong, f"{what} is {{}}; expected a finite number in the range of float32", texts)
+            text = self.text(column)[int(wrong.argmax())] or "missing"
+            self.refuse(wrong, f"{what} is {text}; expected a finite number in the range of float32")
         return numbers
 
-    def refuse(self, wrong: Any, why: str, values: pa.Array | None = None) -> None:
+    def refuse(self, wrong: Any, why: str, values: _Texts | None = None) -> None:
         """Raises ValueError for the first row that is wrong; ``{}`` in the message stands for the row's value."""
         mask = np.asarray(wrong)
         if mask.any():
             row = int(mask.argmax())
-            raise ValueError(f"{self.at(row)}: {why if values is None else why.format(values[row].as_py())}")
+            raise ValueError(f"{self.at(row)}: {why if values is None else why.format(values[row])}")
 
 
 def _as_number(cell: str) -> float | None:
@@ -190,11 +271,16 @@ def _as_number(cell: str) -> float | None:
 
 def _read(path: Path, what: str, columns: int) -> _Table:
     """Reads a table with at least ``columns`` columns, which ``what`` describes in error messages."""
+    regular_file(path)
     if path.suffix == ".parquet":
         try:
-            arrays = [column.combine_chunks() for column in pyarrow.parquet.read_table(path).columns]
-        except pa.ArrowException as error:
-            raise ValueError(f"{path}: not a Parquet file ({error})") from error
+            with pyarrow.parquet.ParquetFile(path) as file:
+                _refuse_size(path, file.metadata.num_rows, file.metadata.num_columns)
+                texts = [field.name for field in file.schema_arrow if pa.types.is_string(field.type)]
+            with pyarrow.parquet.ParquetFile(path, read_dictionary=texts) as file:
+                arrays = [column.unify_dictionaries().combine_chunks() for column in file.read().columns]
+        except (pa.ArrowException, OSError, MemoryError, UnicodeDecodeError) as error:
+            raise ValueError(f"{path}: not a Parquet file, or a damaged one ({error})") from error
     else:
         width = _csv_width(path, what)
         if width < columns:
@@ -203,6 +289,13 @@ def _read(path: Path, what: str, columns: int) -> _Table:
     if len(arrays) < columns:
         raise ValueError(f"{path}: {len(arrays)} columns; expected {what}")
     return _Table(path, arrays)
+
+
+def _refuse_size(path: Path, rows: int, columns: int) -> None:
+    """Raises ValueError for a Parquet file that states more numbers than memory can hold."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if 8 * rows * columns > memory:
+        raise ValueError(f"{path}: {rows:,} rows of {columns:,} columns do not fit into memory")
 
 
 def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
@@ -283,57 +376,59 @@ def _read_features(path: Path) -> tuple[pa.Array, NDArray[np.float32] | sp.csr_a
     if table.rows == 0:
         raise ValueError(f"{table.at_header()}: the file has no nodes")
     nodes = table.text(0)
-    table.refuse(pc.equal(nodes, ""), "missing node")
+    table.refuse(nodes.empty, "missing node")
     _refuse_duplicates(table, nodes)
-    values = [table.numbers(column, f"feature {column}") for column in range(1, table.width)]
-    return nodes, np.stack(values, axis=1).astype(np.float32)
+    x = np.empty((table.rows, table.width - 1), dtype=np.float32)
+    for column in range(1, table.width):
+        x[:, column - 1] = table.numbers(column, f"feature {column}")
+    return nodes.distinct.take(pa.array(nodes.codes)), x
 
 
-def _refuse_duplicates(table: _Table, nodes: pa.Array) -> None:
-    first = pc.index_in(nodes, value_set=pc.unique(nodes)).to_numpy()
-    _, places = np.unique(first, return_index=True)
-    if len(places) < len(first):
-        row = int(np.setdiff1d(np.arange(len(first)), places)[0])
-        earlier = table.line(int(np.argmax(first == first[row])))
+def _refuse_duplicates(table: _Table, nodes: _Texts) -> None:
+    _, places = np.unique(nodes.codes, return_index=True)
+    if len(places) < len(nodes.codes):
+        row = int(np.setdiff1d(np.arange(len(nodes.codes)), places)[0])
+        earlier = table.line(int(np.argmax(nodes.codes == nodes.codes[row])))
         place = f"in row {earlier}" if table.path.suffix == ".parquet" else f"on line {earlier}"
-        raise ValueError(f"{table.at(row)}: duplicate node {nodes[row].as_py()!r} (first {place})")
+        raise ValueError(f"{table.at(row)}: duplicate node {nodes[row]!r} (first {place})")
 
 
 def _read_matrix(path: Path) -> NDArray[np.float32] | sp.csr_array:
-    matrix: NDArray[np.float32] | sp.csr_array
-    try:
-        if path.suffix == ".npy":
-            matrix = np.load(path, allow_pickle=False)
-        else:
-            with np.load(path, allow_pickle=False) as archive:
-                names = archive.files
-                dense = archive[names[0]] if len(names) == 1 else None
-            matrix = sp.csr_array(sp.load_npz(path)) if dense is None else dense
-    except (ValueError, OSError, EOFError, KeyError) as error:
-        raise ValueError(f"{path}: not an array of features ({error})") from error
+    matrix: Any
+    if path.suffix == ".npy":
+        matrix = map_array(path)
+    else:
+        with Archive(path) as archive:
+            names = list(archive.names)
+            dense = archive.read(names[0]) if len(names) == 1 else None
+        matrix = read_sparse(path) if dense is None else dense
     if matrix.ndim != 2:
         raise ValueError(f"{path}: the array has {matrix.ndim} axes; expected 2, one row of features for each node")
+    if matrix.shape[0] == 0:
+        raise ValueError(f"{path}: the array has no rows; expected one for each node")
     numbers = matrix.data if sp.issparse(matrix) else matrix
-    if not (np.issubdtype(numbers.dtype, np.integer) or np.issubdtype(numbers.dtype, np.floating)):
-        raise ValueError(f"{path}: the array has dtype {numbers.dtype}; expected real numbers")
+    if numbers.dtype == np.bool_:
+        raise ValueError(f"{path}: the array has dtype bool; expected real numbers")
     finite = np.abs(numbers) <= np.finfo(np.float32).max
     if not finite.all():
         row = matrix.tocoo().row[~finite][0] if sp.issparse(matrix) else np.argwhere(~finite)[0, 0]
         raise ValueError(f"{path}: row {int(row)} has a feature that is not finite")
-    return matrix.astype(np.float32)
+    features: NDArray[np.float32] | sp.csr_array = matrix.astype(np.float32)
+    return features
 
 
 def _read_labels(path: Path, nodes: pa.Array) -> tuple[torch.Tensor, tuple[str, ...]]:
     table = _read(path, "the columns node and class", columns=2)
     names, labels = table.text(0), table.text(1)
-    index = pc.index_in(names, value_set=nodes)
-    table.refuse(pc.is_null(index), "node {!r} does not occur in any other file", names)
+    index = names.index_in(nodes)
+    table.refuse(index < 0, "node {!r} does not occur in any other file", names)
     _refuse_duplicates(table, names)
-    classes = sorted(value for value in pc.unique(labels).to_pylist() if value)
+    present = np.unique(labels.codes)
+    classes = sorted(value for value in labels.distinct.take(pa.array(present)).to_pylist() if value)
     if not classes:
         raise ValueError(f"{table.at_header()}: the file has no labels")
     y = np.full(len(nodes), -1)
-    y[index.to_numpy()] = pc.fill_null(pc.index_in(labels, value_set=pa.array(classes)), -1).to_numpy()
+    y[index] = labels.index_in(pa.array(classes))
     return torch.from_numpy(y), tuple(classes)
 
 
@@ -343,6 +438,15 @@ def _read_labels(path: Path, nodes: pa.Array) -> tuple[torch.Tensor, tuple[str, 
 def _refuse_weights(path: Path, width: int) -> None:
     if width != 2:
         raise ValueError(f"{path} has {width} columns; expected source and target: a graph folder holds no weights")
+
+
+def _in_range(path: Path, batches: Iterator[NDArray[np.int64]], num_nodes: int) -> Iterator[NDArray[np.int64]]:
+    """Passes batches of edges on; raises ValueError for a node that is out of range."""
+    for pairs in batches:
+        if len(pairs) and (pairs.min() < 0 or pairs.max() >= num_nodes):
+            source, target = pairs[((pairs < 0) | (pairs >= num_nodes)).any(axis=1)][0]
+            raise ValueError(f"{path}: edge ({source}, {target}); expected nodes from 0 to {num_nodes - 1}")
+        yield pairs
 
 
 def _csv_edges(path: Path) -> Iterator[NDArray[np.int64]]:
@@ -370,8 +474,8 @@ def _parquet_edges(path: Path) -> Iterator[NDArray[np.int64]]:
             for batch in file.iter_batches(ROWS):
                 yield np.column_stack([_node_numbers(path, batch.column(i), first) for i in range(2)])
                 first += len(batch)
-    except pa.ArrowException as error:
-        raise ValueError(f"{path}: not a Parquet file ({error})") from error
+    except (pa.ArrowException, OSError, MemoryError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path}: not a Parquet file, or a damaged one ({error})") from error
 
 
 def _node_numbers(path: Path, column: pa.Array, first: int) -> NDArray[np.int64]:
@@ -393,12 +497,11 @@ def _node_numbers(path: Path, column: pa.Array, first: int) -> NDArray[np.int64]
 
 def _array_edges(path: Path) -> Iterator[NDArray[np.int64]]:
     def mapped() -> NDArray[np.int64]:
-        try:
-            array = np.load(path, mmap_mode="r", allow_pickle=False)
-        except (ValueError, OSError) as error:
-            raise ValueError(f"{path}: not an array ({error})") from error
+        array = map_array(path, "iu")
         if array.ndim != 2 or 2 not in array.shape:
             raise ValueError(f"{path}: the array has shape {array.shape}; expected (2, E) or (E, 2)")
+        if array.shape == (2, 2):
+            raise ValueError(f"{path}: shape (2, 2) may be (2, E) or (E, 2); write the two edges to a .csv file")
         pairs: NDArray[np.int64] = array if array.shape[1] == 2 else array.T
         return pairs
 

@@ -1,0 +1,51 @@
+"""Damage to files that polybasis wrote: it is refused, or it does not change the outcome."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from functools import cache, partial
+from pathlib import Path
+
+import numpy as np
+
+from faults.artefacts import USES, WRITERS
+from faults.isolation import run_isolated
+from faults.judgement import judge
+from faults.mutations import DAMAGE, DAMAGE_TO_JOURNAL, mutate
+from faults.record import Record
+
+
+def write_artefacts(folder: Path) -> Path:
+    """Writes one artefact of every kind."""
+    for name, write in WRITERS.items():
+        write(folder / name)
+    return folder
+
+
+def run(numbers: range, artefacts: Path) -> list[Record]:
+    """Examines cases in a process of their own."""
+    return run_isolated(partial(examine, artefacts=artefacts), numbers)
+
+
+def examine(number: int, artefacts: Path) -> Record:
+    """Damages one file of a copy of an artefact and uses the copy."""
+    name = list(WRITERS)[number % len(WRITERS)]
+    honest = artefacts / name
+    files = sorted(path for path in honest.rglob("*") if path.is_file())
+    chosen = files[number // len(WRITERS) % len(files)].relative_to(honest)
+    expected = _expected(artefacts, name)
+    with tempfile.TemporaryDirectory() as scratch:
+        copy = Path(shutil.copytree(honest, Path(scratch) / "copy"))
+        mutations = DAMAGE_TO_JOURNAL if name == "study" else DAMAGE
+        damaged, fault = mutate((honest / chosen).read_bytes(), mutations, np.random.default_rng([number, 1]))
+        (copy / chosen).write_bytes(damaged)
+        label = "weights" if chosen.name.startswith("weights-") else chosen
+        record = Record("flips", f"{name}/{label}", number, fault)
+        return judge(record, lambda: USES[name](copy) == expected, place=str(copy))
+
+
+@cache
+def _expected(artefacts: Path, name: str) -> str:
+    with tempfile.TemporaryDirectory() as scratch:
+        return USES[name](Path(shutil.copytree(artefacts / name, Path(scratch) / "copy")))

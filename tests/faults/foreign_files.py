@@ -1,0 +1,180 @@
+"""Mutated files of every format that polybasis reads: used, or refused with one line that names the file."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import scipy.sparse as sp
+from conftest import write_raw
+
+from faults.artefacts import dataset, write_graph, write_model
+from faults.isolation import run_isolated
+from faults.judgement import judge
+from faults.mutations import FOREIGN, mutate
+from faults.record import Record
+from polybasis.cli.app import main
+from polybasis.train import Config
+from polybasis.train.results import read_results
+
+PUBLISHED = ("texas", "cora", "tolokers", "reed98")  # text, pickles, an .npz archive and a .mat file
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A way to read files.
+
+    Attributes:
+        folder: folder of the files in that of the examples.
+        pattern: the files to mutate, one at a time.
+        read: reads the folder.
+    """
+
+    folder: str
+    pattern: str
+    read: Callable[[Path], object]
+
+
+class CommandError(ValueError):
+    """The one line that a command printed."""
+
+
+def run_command(*arguments: object) -> None:
+    """Runs a command in this process.
+
+    Raises:
+        CommandError: if the command refuses its input; the message is what it prints.
+    """
+    sys.argv = ["polybasis", *map(str, arguments)]
+    errors = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(errors):
+            main()
+    except SystemExit as ended:
+        if ended.code:
+            raise CommandError(errors.getvalue()) from None
+
+
+def _build(folder: Path, suffix: str, features: str) -> None:
+    tables = {"edges": f"edges{suffix}", "features": features, "labels": f"labels{suffix}"}
+    files = [item for name, file in tables.items() for item in (f"--{name}", folder / file)]
+    run_command("datasets", "build", *files, "--out", folder / "out")
+
+
+def _build_numbered(folder: Path, edges: str) -> None:
+    files = ("--edges", folder / edges, "--features", folder / "x.npy", "--labels", folder / "y.npy")
+    run_command("datasets", "build", *files, "--nodes", 120, "--out", folder / "out")
+
+
+def _predict(folder: Path) -> None:
+    run_command("predict", folder / "model", folder / "graph", "--out", folder / "out.csv")
+
+
+def _list(folder: Path, name: str) -> None:
+    run_command("datasets", "list", name, "--data-root", folder)
+
+
+READERS = {
+    "csv tables": Reader("tables", "*.csv", partial(_build, suffix=".csv", features="features.csv")),
+    "parquet tables": Reader("tables", "*.parquet", partial(_build, suffix=".parquet", features="features.parquet")),
+    "features .npy": Reader("tables", "dense.npy", partial(_build, suffix="-numbers.csv", features="dense.npy")),
+    "features .npz": Reader("tables", "sparse.npz", partial(_build, suffix="-numbers.csv", features="sparse.npz")),
+    "numbered .csv": Reader("numbered", "edges.csv", partial(_build_numbered, edges="edges.csv")),
+    "numbered .parquet": Reader("numbered", "edges.parquet", partial(_build_numbered, edges="edges.parquet")),
+    "numbered .npy": Reader("numbered", "*.npy", partial(_build_numbered, edges="edges.npy")),
+    "configuration": Reader("documents", "config.toml", lambda folder: Config.from_toml(folder / "config.toml")),
+    "results": Reader("documents", "results.jsonl", lambda folder: read_results(folder / "results.jsonl")),
+    "model": Reader("saved", "model/*", _predict),
+    "graph folder": Reader("saved", "graph/*", _predict),
+    **{f"published {name}": Reader(name, "**/raw/*", partial(_list, name=name)) for name in PUBLISHED},
+}
+
+
+def write_examples(folder: Path) -> Path:
+    """Writes valid files for all readers."""
+    data = dataset()
+    low, high = data.graph.edge_index().numpy()
+    once = low < high
+    pairs = np.column_stack([low[once], high[once]])
+    x, y = np.asarray(data.x), data.y.numpy()
+    for name in ("tables", "numbered", "documents", "saved"):
+        (folder / name).mkdir(parents=True)
+    for prefix, suffix in (("n", ""), ("", "-numbers")):
+        names = np.array([f"{prefix}{i}" for i in range(len(y))])
+        tables = {
+            "edges": {"source": names[pairs[:, 0]], "target": names[pairs[:, 1]]},
+            "features": {"node": names, **{f"f{i}": column for i, column in enumerate(x.T)}},
+            "labels": {"node": names, "class": np.array(data.classes)[y]},
+        }
+        for name, columns in tables.items():
+            table = pa.table(columns)
+            pyarrow.csv.write_csv(table, folder / "tables" / f"{name}{suffix}.csv")
+            pyarrow.parquet.write_table(table, folder / "tables" / f"{name}{suffix}.parquet")
+    np.save(folder / "tables" / "dense.npy", x)
+    sp.save_npz(folder / "tables" / "sparse.npz", sp.csr_array(x))
+    numbered = pa.table({"source": pairs[:, 0], "target": pairs[:, 1]})
+    pyarrow.csv.write_csv(numbered, folder / "numbered" / "edges.csv")
+    pyarrow.parquet.write_table(numbered, folder / "numbered" / "edges.parquet")
+    for name, array in (("edges", pairs), ("x", x), ("y", y)):
+        np.save(folder / "numbered" / f"{name}.npy", array)
+    (folder / "documents" / "config.toml").write_text(Config.of("optbasisgnn", K=4).to_toml())
+    (folder / "documents" / "results.jsonl").write_text('{"key": "a", "test_score": 0.5, "config": {"K": 3}}\n' * 5)
+    write_model(folder / "saved" / "model")
+    write_graph(folder / "saved" / "graph")
+    for name in PUBLISHED:
+        write_raw(name, folder / name)
+    return folder
+
+
+def run(numbers: range, examples: Path) -> list[Record]:
+    """Examines cases in a process of their own."""
+    return run_isolated(partial(examine, examples=examples), numbers)
+
+
+def examine(number: int, examples: Path) -> Record:
+    """Mutates one file of a copy of the examples and reads it."""
+    name = list(READERS)[number % len(READERS)]
+    reader = READERS[name]
+    honest = examples / reader.folder
+    files = sorted(path for path in honest.glob(reader.pattern) if path.is_file() and "-numbers" not in path.name)
+    chosen = files[number // len(READERS) % len(files)].relative_to(honest)
+    memory = _honest_memory(examples, name)
+    with tempfile.TemporaryDirectory() as scratch:
+        copy = Path(shutil.copytree(honest, Path(scratch) / "copy"))
+        content, fault = mutate((honest / chosen).read_bytes(), FOREIGN, np.random.default_rng([number, 2]))
+        (copy / chosen).write_bytes(content)
+        record = Record("foreign files", f"{name}: {chosen.name}", number, fault)
+        return _read(record, reader, copy, memory)
+
+
+@cache
+def _honest_memory(examples: Path, name: str) -> int:
+    """Growth of the resident memory with the unchanged files, which must be accepted."""
+    reader = READERS[name]
+    with tempfile.TemporaryDirectory() as scratch:
+        copy = Path(shutil.copytree(examples / reader.folder, Path(scratch) / "copy"))
+        record = _read(Record("foreign files", name, 0, "none"), reader, copy, 0)
+    if record.verdict != "accepted":
+        raise RuntimeError(f"{name}: the example is refused ({record.verdict}: {record.message})")
+    return record.memory
+
+
+def _read(record: Record, reader: Reader, folder: Path, honest_memory: int) -> Record:
+    def use() -> bool:
+        reader.read(folder)
+        return True
+
+    judged = judge(record, use, place=str(folder), honest_memory=honest_memory)
+    several_lines = judged.verdict == "refused" and judged.message.count("polybasis: ") > 1
+    return replace(judged, verdict="several lines", failed=True) if several_lines else judged

@@ -41,8 +41,9 @@ def attributed(name: str, folder: Path) -> NodeDataset:
 
 def _pairs(path: Path, separator: str, expected: str) -> NDArray[np.int64]:
     """Two integers in each line, (lines, 2)."""
+    lines = read_text(path, MAX_FILE).splitlines()
     try:
-        pairs = read_numbers(separator, read_text(path, MAX_FILE).splitlines())
+        pairs = read_numbers(separator, lines)
         if pairs.dtype.kind not in "iu" or pairs.shape[1] != 2:
             raise ValueError(f"{pairs.shape[1]} columns of {pairs.dtype}")
     except (ValueError, OverflowError, pa.ArrowException) as error:

@@ -87,7 +87,7 @@ DESCRIPTIONS: dict[str, Description] = {
         },
     ),
     **_measured(_WEBKB, {"texas": (183, 279, 1703, 5, 0.061), "cornell": (183, 277, 1703, 5, 0.123)}),
-    **_published(_WEBKB, "wisconsin", 251, 515, 1703, 5, homophily=0.21),
+    **_published(_WEBKB, "wisconsin", 251, 515, 1703, 5),
     **_measured(_DEDUPLICATED, {"chameleon-filtered": (890, 8854, 2325, 5, 0.236)}),
     **_published(_DEDUPLICATED, "squirrel-filtered", 2223, 46998, 2089, 5, homophily=0.21),
     **_published(
@@ -111,9 +111,9 @@ DESCRIPTIONS: dict[str, Description] = {
         "questions", 48921, 153540, 301, 2, homophily=0.84,
     ),
     **_measured(_AMAZON, {"amazon-computers": (13752, 245861, 767, 10, 0.777)}),
-    **_published(_AMAZON, "amazon-photo", 7650, 119081, 745, 8, homophily=0.83),
+    **_published(_AMAZON, "amazon-photo", 7650, 119081, 745, 8),
     **_measured(_COAUTHOR, {"coauthor-cs": (18333, 81894, 6805, 15, 0.808)}),
-    **_published(_COAUTHOR, "coauthor-physics", 34493, 247962, 8415, 5, homophily=0.93),
+    **_published(_COAUTHOR, "coauthor-physics", 34493, 247962, 8415, 5),
     **_measured(
         _CITATION_FULL, {"dblp": (17716, 52867, 1639, 4, 0.828), "cora-ml": (2995, 8158, 2879, 7, 0.789)}
     ),

@@ -27,7 +27,7 @@ class Entry:
         source: where to get the files.
         protocol: the split protocol that published results use.
         read: loads the data set from the data root.
-        other_files: files, relative to the data root, that may be there instead of ``files``.
+        other_files: other places of ``files``, relative to the data root.
         description: task, paper and statistics.
     """
 
@@ -42,9 +42,10 @@ class Entry:
     def raw_files(self, root: Path) -> list[Path]:
         """The raw files in the data root: those that are installed, else those to install."""
         files = [root / self.folder / file for file in self.files]
-        others = [root / file for file in self.other_files]
-        installed = [places for places in (files, others) if places and all(place.exists() for place in places)]
-        return installed[0] if installed else files
+        for i, other in enumerate(self.other_files):
+            if not files[i].exists() and (root / other).exists():
+                files[i] = root / other
+        return files
 
 
 # ---- data sets in the raw layout of PyTorch Geometric --------------------------------------------------------------

@@ -31,6 +31,12 @@ def test_a_campus_of_linkx_is_found_in_facebook100(name: str, stem: str, raw_dat
     assert found.fingerprint == expected.fingerprint
 
 
+def test_file_names_of_facebook100() -> None:
+    """Names are file names in lower case, without spaces."""
+    assert CATALOGUE["johnshopkins55"].other_files == ("facebook100/Johns Hopkins55.mat",)
+    assert CATALOGUE["usfca72"].files == ("USFCA72.mat",)
+
+
 def test_shared_features_have_the_same_columns_for_all_codes() -> None:
     codes = np.array([[1, 2, 302, 0, 128, 2007, 50009], [10, 0, 0, 7, 0, 1950, 0], [0, 1, 0, 0, 0, 0, 0]])
     names = [{SHARED_FEATURES[i] for i in np.flatnonzero(row)} for row in shared_features(codes)]

@@ -78,6 +78,7 @@ def node_classification(
 
     from polybasis.cli.display import console, jobs_bar, print_results
     from polybasis.experiments import node_classification as table
+    from polybasis.experiments.classification_page import write_readme
 
     own = (table.DEDUPLICATED_MODELS, table.DEDUPLICATED_DATASETS) if deduplicated else (table.MODELS, table.DATASETS)
     planned = table.plan_jobs(
@@ -92,7 +93,7 @@ def node_classification(
     with jobs_bar("node classification", total, done) as on_result:
         processes = jobs or torch.get_num_threads()
         found = table.run_all(planned, out, processes=processes, cluster=ray, on_result=on_result)
-    table.write_readme(out)
+    write_readme(out)
     print_results(found, as_json)
     console.print(f"results in {out}, compared with the paper's in {out / 'README.md'}", soft_wrap=True)
 
@@ -114,6 +115,7 @@ def fresh_splits(
     from polybasis.cli.display import console, jobs_bar, print_results
     from polybasis.experiments import fresh_splits as fresh
     from polybasis.experiments import node_classification as table
+    from polybasis.experiments.classification_page import write_readme
 
     names = tuple(_names(datasets, table.DATASETS, "data set"))
     planned, folder = fresh.plan_fresh_jobs(names, data_root), out / fresh.FOLDER
@@ -121,7 +123,7 @@ def fresh_splits(
     console.print(f"{total} jobs, {done} of them finished")
     with jobs_bar("fresh splits", total, done) as on_result:
         found = table.run_all(planned, folder, processes=jobs, on_result=on_result)
-    table.write_readme(out)
+    write_readme(out)
     print_results(found, as_json)
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import torch
-
 from polybasis.data.catalogue import CATALOGUE, unknown_dataset
+from polybasis.experiments.committed_lines import one_thread
 from polybasis.train.config import Config, Preset, load_preset
 from polybasis.train.job import Job, OnResult, Source, run_jobs
 from polybasis.train.results import Result, read_results
@@ -83,17 +82,14 @@ def run_all(
     Raises:
         OverflowError: if a job diverged; raised after all other jobs have finished.
     """
-    found, diverged, threads = [], [], torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
+    found, diverged = [], []
+    with one_thread():
         for model, own in jobs.items():
             file = folder / f"{model}.jsonl"
             try:
                 found += run_jobs(own, file, processes=processes, cluster=cluster, on_result=on_result)
             except OverflowError as error:
                 diverged.append(str(error))
-    finally:
-        torch.set_num_threads(threads)
     if diverged:
         raise OverflowError(f"{len(diverged)} of {len(jobs)} models diverged; the first: {diverged[0]}")
     return found

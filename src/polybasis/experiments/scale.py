@@ -7,6 +7,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
+from polybasis.code_version import code_version
 from polybasis.data.catalogue import CATALOGUE
 from polybasis.experiments.markdown import markdown_table
 from polybasis.files import append_line, read_lines, write_atomically
@@ -50,6 +51,7 @@ def log_size(graph: GraphFolder, store: Path, folder: Path) -> dict[str, Any]:
         "peak_memory": max(line["peak_memory"] for line in (*blocks, merged)),
         "graph_bytes": _bytes(graph.path),
         "store_bytes": _bytes(store),
+        "code": code_version(),
     }
     append_line(folder / SIZES, json.dumps(row))
     return row

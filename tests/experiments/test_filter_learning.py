@@ -12,7 +12,7 @@ from torch_geometric.utils import get_laplacian
 
 import polybasis as pb
 from polybasis.data.images import image_signals
-from polybasis.experiments import filter_results
+from polybasis.experiments import filter_results, paper
 from polybasis.experiments.filter_learning import (
     BASES,
     CHANNELS,
@@ -31,6 +31,8 @@ from polybasis.experiments.filter_learning import (
 )
 from polybasis.files import read_lines
 from polybasis.responses import apply_response
+
+RESULTS = Path(__file__).parents[2] / "results" / "filter-learning"
 
 
 def synthetic_images(count: int = 3, side: int = 24) -> list[pb.data.ImageSignals]:
@@ -183,6 +185,19 @@ def test_the_authors_colours_are_truncated_integers() -> None:
     assert x[0].tolist() == [127, 0, 0]
     assert x[1].tolist() == [-51, -38, 63]  # Y = -51.755, U = 64 - 37.513 = 26.487, V = 220.8, clamped to 127
     assert x[2].tolist() == [2, -21, -105]  # Y = 2.65, U = 64 - 20.01 = 43.99, V = 64 - 105.85 = -41.85
+
+
+def test_the_committed_authors_operators_reproduce_the_paper() -> None:
+    """Bernstein and Chebyshev interpolation without self-loops agree with the paper to three digits, and not with."""
+    rows = read_lines(RESULTS / filter_results.AUTHORS)
+    reported = paper.table("filter-learning")
+    for basis in WITHOUT_LOOPS:
+        means = {
+            loops: np.mean([row["mse"] for row in rows if (row["basis"], row["self_loops"]) == (basis, loops)])
+            for loops in (True, False)
+        }
+        assert means[False] == pytest.approx(reported[basis][0], abs=0.0005)
+        assert abs(means[True] - reported[basis][0]) > 0.01
 
 
 def test_images_of_different_sizes_raise() -> None:

@@ -26,6 +26,7 @@ from torch_geometric.loader import DataLoader
 from torch_geometric.nn import GCNConv, GINConv, global_add_pool
 
 import polybasis as pb
+from polybasis.code_version import code_version
 
 FILTERS = ("optbasis", "favard", "chebyshev", "bernstein", "jacobi", "none")
 BASELINES = ("gin", "gcn")  # PyG's layers
@@ -144,7 +145,7 @@ def main(argv: list[str] | None = None) -> None:
         job["fold"] = fold
         result = next((line for line in lines if job.items() <= line.items()), None)
         if result is None:
-            result = job | run_fold(graphs, fold, args)
+            result = job | run_fold(graphs, fold, args) | {"code": code_version()}
             with args.out.open("a") as file:
                 file.write(json.dumps(result) + "\n")
         scores.append(100 * result["test_accuracy"])

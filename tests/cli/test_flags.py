@@ -64,6 +64,7 @@ TRAIN: dict[str, tuple[Any, set[str], Callable[[Spy, Any], bool]]] = {
     "--epochs": (2, EVERYWHERE, lambda spy, out: spy.config.stopping.epochs == out["results"][0]["epochs"] == 2),
     "--batch-size": (7, {"store"}, lambda spy, _: spy.config.optimizer.batch_size == 7),
     "--splits": (2, EVERYWHERE, lambda _, out: [r["split"] for r in out["results"]] == [0, 1]),
+    "--split": (3, EVERYWHERE, lambda _, out: [(r["split"], r["seed"]) for r in out["results"]] == [(3, 3)]),
     "--protocol": ("train-val", EVERYWHERE, lambda _, out: out["results"][0]["test_score"] is None),
     "--seed": (5, EVERYWHERE, lambda _, out: out["results"][0]["seed"] == 5),
     "--out": ("model", EVERYWHERE, lambda _, out: TrainedModel.load(out["model"]).epochs == 1),
@@ -197,6 +198,7 @@ def assert_refused(outcome: Any, flag: str) -> None:
         (["bench", "--roofline", "--quick"], "--quick"),
         (["datasets", "build", "--edges", "e.csv", "--out", "g", "--memory", "1GiB"], "--memory"),
         (["train", "csbm", "--splits", 2, "--out", "m"], "--out"),
+        (["train", "csbm", "--splits", 2, "--split", 1], "--split"),
         (["evaluate", "m", "--edges", "e.csv"], "--labels"),
     ],
 )

@@ -7,16 +7,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from scipy.special import comb
+from torch_geometric.utils import get_laplacian
 
 import polybasis as pb
 from polybasis.data.images import image_signals
-from polybasis.experiments import filter_results
+from polybasis.experiments import filter_results, paper
 from polybasis.experiments.filter_learning import (
     BASES,
     CHANNELS,
     COMBINATIONS,
     JACOBI,
     VARIANTS,
+    WITHOUT_LOOPS,
     K,
     Learner,
     Optimization,
@@ -28,6 +31,8 @@ from polybasis.experiments.filter_learning import (
 )
 from polybasis.files import read_lines
 from polybasis.responses import apply_response
+
+RESULTS = Path(__file__).parents[2] / "results" / "filter-learning"
 
 
 def synthetic_images(count: int = 3, side: int = 24) -> list[pb.data.ImageSignals]:
@@ -127,6 +132,72 @@ def test_shorter_runs_do_not_replace_longer_ones(tmp_path: Path) -> None:
     assert len(rows) == 2 * len(VARIANTS)
     filter_results.write_readme(tmp_path)
     assert "## 220 epochs" in (tmp_path / "README.md").read_text()
+
+
+def authors_curve(basis: str, x: torch.Tensor, y: torch.Tensor, side: int, epochs: int) -> list[float]:
+    """The loss curve of the authors' layers ``ChebII`` and ``Bern``: dense polynomials of PyG's Laplacian."""
+    row, column = np.divmod(np.arange(side * side), side)
+    neighbours = (abs(row[:, None] - row) + abs(column[:, None] - column) == 1).nonzero()
+    index, weight = get_laplacian(torch.tensor(np.array(neighbours)), normalization="sym", num_nodes=side * side)
+    laplacian = torch.zeros(side * side, side * side, dtype=torch.float64)
+    laplacian[index[0], index[1]] = weight.double()
+    identity = torch.eye(side * side, dtype=torch.float64)
+    if basis == "bernstein":
+        powers = torch.linalg.matrix_power
+        parts = [
+            comb(K, k) / 2**K * powers(2 * identity - laplacian, K - k) @ powers(laplacian, k) @ x for k in range(K + 1)
+        ]
+    else:
+        chebyshev = [x, (laplacian - identity) @ x]
+        for _ in range(K - 1):
+            chebyshev.append(2 * (laplacian - identity) @ chebyshev[-1] - chebyshev[-2])
+        nodes = np.cos((np.arange(K + 1) + 0.5) * np.pi / (K + 1))
+        parts = []
+        for node in nodes:  # the Lagrange polynomial of a node, in Chebyshev polynomials
+            values = np.cos(np.arange(K + 1) * np.arccos(node)) * 2 / (K + 1)
+            parts.append(sum(v * t for v, t in zip(values, chebyshev, strict=True)) - values[0] / 2 * x)
+    vectors, alpha = torch.stack(parts), torch.nn.Parameter(torch.ones(K + 1, CHANNELS, dtype=torch.float64))
+    adam = torch.optim.Adam([alpha], lr=0.01, weight_decay=5e-4)
+    curve = []
+    for _ in range(epochs):
+        adam.zero_grad()
+        loss = (torch.einsum("knd,kd->nd", vectors, alpha.relu()) - y).square().mean()
+        loss.backward()
+        adam.step()
+        curve.append(float(loss.detach()))
+    return curve
+
+
+@pytest.mark.parametrize("basis", WITHOUT_LOOPS)
+def test_the_authors_operator_has_no_self_loops_but_the_targets_have(basis: str) -> None:
+    side, filters = 12, COMBINATIONS[0]
+    (image,) = synthetic_images(1, side=side)
+    y = torch.stack([apply_response(image.graph, image.x, name)[:, c] for c, name in enumerate(filters)], dim=1)
+    problem = build_problem([image], (filters,), learn_with_loops=False)
+    curve = learn(Learner(basis, problem), Optimization(epochs=30, tolerance=0)).curves[:, 0]
+    np.testing.assert_allclose(curve, authors_curve(basis, image.x, y, side, 30), rtol=1e-5)
+
+
+def test_the_authors_colours_are_truncated_integers() -> None:
+    """White, pure red and a green, by hand: truncated towards 0, with an offset of 64 for U and V."""
+    pixels = np.array([[[255, 255, 255], [255, 0, 0], [10, 200, 90]]], dtype=np.uint8)
+    x = image_signals(pixels, colours="integer-yuv").x
+    assert x[0].tolist() == [127, 0, 0]
+    assert x[1].tolist() == [-51, -38, 63]  # Y = -51.755, U = 64 - 37.513 = 26.487, V = 220.8, clamped to 127
+    assert x[2].tolist() == [2, -21, -105]  # Y = 2.65, U = 64 - 20.01 = 43.99, V = 64 - 105.85 = -41.85
+
+
+def test_the_committed_authors_operators_reproduce_the_paper() -> None:
+    """Bernstein and Chebyshev interpolation without self-loops agree with the paper to three digits, and not with."""
+    rows = read_lines(RESULTS / filter_results.AUTHORS)
+    reported = paper.table("filter-learning")
+    for basis in WITHOUT_LOOPS:
+        means = {
+            loops: np.mean([row["mse"] for row in rows if (row["basis"], row["self_loops"]) == (basis, loops)])
+            for loops in (True, False)
+        }
+        assert means[False] == pytest.approx(reported[basis][0], abs=0.0005)
+        assert abs(means[True] - reported[basis][0]) > 0.01
 
 
 def test_images_of_different_sizes_raise() -> None:

@@ -78,6 +78,7 @@ def node_classification(
 
     from polybasis.cli.display import console, jobs_bar, print_results
     from polybasis.experiments import node_classification as table
+    from polybasis.experiments.classification_page import write_readme
 
     own = (table.DEDUPLICATED_MODELS, table.DEDUPLICATED_DATASETS) if deduplicated else (table.MODELS, table.DATASETS)
     planned = table.plan_jobs(
@@ -92,9 +93,104 @@ def node_classification(
     with jobs_bar("node classification", total, done) as on_result:
         processes = jobs or torch.get_num_threads()
         found = table.run_all(planned, out, processes=processes, cluster=ray, on_result=on_result)
-    table.write_readme(out)
+    write_readme(out)
     print_results(found, as_json)
     console.print(f"results in {out}, compared with the paper's in {out / 'README.md'}", soft_wrap=True)
+
+
+@app.command("line")
+def line(
+    place: Annotated[str, typer.Argument(metavar="FILE:NUMBER", help="A line of a results file, counted from 1.")],
+    data_root: DataRoot = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run one committed line again, on one thread, and compare the scores; exit status 1 if they differ.
+
+    Configuration, data set, protocol, split and seed are those that the line records.
+
+    Example:
+
+      polybasis reproduce line results/node-classification/gcn.jsonl:1
+    """
+    from rich.table import Table
+
+    from polybasis.cli.display import console, print_json, print_table
+    from polybasis.experiments.committed_lines import SCORES, parse_place, repeat_line
+
+    path, number = parse_place(place)
+    repetition = repeat_line(path, number, data_root)
+    committed, new = repetition.committed, repetition.new
+    if as_json:
+        print_json({"line": place, **repetition.to_dict()})
+    else:
+        table = Table("", "committed", "new")
+        for name in (*SCORES, "threads", "code"):
+            table.add_row(name, str(committed.get(name, "not recorded")), str(new[name]))
+        print_table(table)
+    console.print("the scores are the same" if repetition.same else "the scores differ", soft_wrap=True)
+    if not repetition.same:
+        raise typer.Exit(1)
+
+
+@app.command("stale")
+def stale(
+    folder: Annotated[Path, typer.Argument(help="Folder of results.")] = Path("results"),
+    as_json: AsJson = False,
+) -> None:
+    """List committed lines whose code has changed since they were computed, by the commit that they record.
+
+    Code is native/ and the files of src/polybasis that training imports, uncommitted changes included. A changed
+    comment counts; `reproduce line` decides whether a line still holds. Lines without a commit are unknown.
+    """
+    from polybasis.cli.display import print_json
+    from polybasis.code_version import PACKAGE, repository_of
+    from polybasis.experiments.committed_lines import as_ranges, line_statuses
+
+    if not folder.is_dir():
+        raise FileNotFoundError(f"{folder} is not a folder")
+    repository = repository_of(PACKAGE)
+    if repository is None:
+        raise ValueError("polybasis is not installed from a git checkout (pip install -e .); nothing to compare with")
+    found = line_statuses(folder, repository)
+    if as_json:
+        names = ("number", "code", "status", "changed")
+        print_json([{"file": str(one.path), **{name: getattr(one, name) for name in names}} for one in found])
+        return
+    for status in ("stale", "unknown"):
+        for path in dict.fromkeys(one.path for one in found if one.status == status):
+            numbers = [one.number for one in found if one.path == path and one.status == status]
+            typer.echo(f"{status} {path}:{as_ranges(numbers)}")
+    counts = [sum(one.status == status for one in found) for status in ("stale", "unknown", "current")]
+    typer.echo("{} stale, {} unknown, {} current".format(*counts))
+
+
+@app.command("fresh-splits")
+def fresh_splits(
+    datasets: Annotated[str | None, typer.Option(help="Data sets, separated by commas; default: all five.")] = None,
+    jobs: Annotated[int, typer.Option(help="Jobs to run in parallel.", min=1)] = 1,
+    out: Annotated[Path, typer.Option(help="Folder of the node classification results.")] = Path(
+        "results/node-classification"
+    ),
+    data_root: DataRoot = None,
+    as_json: AsJson = False,
+) -> None:
+    """Train the paper's models and the best tuned baseline of each data set on twenty splits that no search has used.
+
+    Finished jobs are not repeated. Each job uses one thread.
+    """
+    from polybasis.cli.display import console, jobs_bar, print_results
+    from polybasis.experiments import fresh_splits as fresh
+    from polybasis.experiments import node_classification as table
+    from polybasis.experiments.classification_page import write_readme
+
+    names = tuple(_names(datasets, table.DATASETS, "data set"))
+    planned, folder = fresh.plan_fresh_jobs(names, data_root), out / fresh.FOLDER
+    total, done = sum(map(len, planned.values())), table.count_finished(planned, folder)
+    console.print(f"{total} jobs, {done} of them finished")
+    with jobs_bar("fresh splits", total, done) as on_result:
+        found = table.run_all(planned, folder, processes=jobs, on_result=on_result)
+    write_readme(out)
+    print_results(found, as_json)
 
 
 def _large(
@@ -225,13 +321,22 @@ def filter_learning(
     data_root: DataRoot = None,
     as_json: AsJson = False,
 ) -> None:
-    """Learn filters on sixty image samples in eight bases and in closed form: the paper's filter learning table."""
+    """Learn filters on sixty image samples in eight bases and in closed form: the paper's filter learning table.
+
+    A second table has the signals and operators of the authors' code, in which two bases lack self-loops.
+    """
     from polybasis.cli.display import console, print_json
+    from polybasis.data.catalogue import data_root as folder_of
+    from polybasis.data.images import published_images
     from polybasis.experiments import filter_results
+    from polybasis.experiments.committed_lines import one_thread
     from polybasis.files import read_lines
 
     start = time.monotonic()
-    filter_results.run_filter_learning(_problem(data_root), out, console.print)
+    with one_thread():
+        filter_results.run_filter_learning(_problem(data_root), out, console.print)
+        images = published_images(folder_of(data_root), colours="integer-yuv")
+        filter_results.run_authors_operators(images, out, console.print)
     filter_results.write_readme(out)
     console.print(f"results in {out} after {time.monotonic() - start:.0f} s; the table is in {out / 'README.md'}")
     if as_json:

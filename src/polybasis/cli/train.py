@@ -44,7 +44,8 @@ def train(
     lr: Annotated[float | None, typer.Option(help="Learning rate of all parameters.", min=0)] = None,
     epochs: Annotated[int | None, typer.Option(help="Maximum number of epochs.", min=1)] = None,
     batch_size: Annotated[int | None, typer.Option(help="Stores: nodes in a batch; default: 10,000.", min=1)] = None,
-    splits: Annotated[int, typer.Option(help="Number of splits.", min=1)] = 1,
+    splits: Annotated[int, typer.Option(help="Number of splits, from split 0.", min=1)] = 1,
+    split: Annotated[int | None, typer.Option(help="Train on this split only.", min=0)] = None,
     protocol: Annotated[str | None, typer.Option(help=PROTOCOL_HELP)] = None,
     seed: Annotated[int, typer.Option(help="Seed of the model; split i uses seed + i.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Folder to save the model to.")] = None,
@@ -73,6 +74,8 @@ def train(
 
     if threads is not None:
         torch.set_num_threads(threads)
+    if split is not None and splits > 1:
+        raise ValueError("--split trains on one split; it does not apply to --splits above 1")
     if out is not None and splits > 1:
         raise ValueError("--out saves one model; it does not apply to --splits above 1")
     if source is None and edges is not None and labels is None:
@@ -96,7 +99,8 @@ def train(
         if group is None or group.rank == 0:
             on_epoch = stack.enter_context(training_bar(f"{configuration.model.name} on {chosen.name}"))
             on_result = print_result if splits > 1 else None
-        planned = [Job(configuration, chosen, protocol or chosen.protocol, i, seed + i) for i in range(splits)]
+        numbers = range(splits) if split is None else [split]
+        planned = [Job(configuration, chosen, protocol or chosen.protocol, i, seed + i) for i in numbers]
         found = run_jobs(planned, results, out=out, processes=jobs, group=group, on_epoch=on_epoch, on_result=on_result)
     if group is not None and group.rank > 0:
         return

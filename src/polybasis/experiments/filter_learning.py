@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from polybasis.bases import Favard, named_basis
-from polybasis.data.images import ImageSignals
+from polybasis.data.images import ImageSignals, grid_graph
 from polybasis.krylov import optimal_basis
 from polybasis.nn.favard_conv import bounded_basis, free_basis
 from polybasis.responses import apply_response
@@ -33,6 +33,9 @@ BASES = (
     "jacobi",
     "legendre",
 )
+# The bases whose layers in the authors' code take PyG's get_laplacian, which removes self-loops. The targets and the
+# layers of the paper's three other bases have self-loops.
+WITHOUT_LOOPS = ("chebyshev-interpolation", "bernstein")
 COMBINATIONS = (
     ("band-reject", "low-pass", "high-pass"),
     ("high-pass", "high-pass", "low-pass"),
@@ -91,12 +94,19 @@ class Problem:
         )
 
 
-def build_problem(images: Iterable[ImageSignals], combinations: tuple[tuple[str, ...], ...] = COMBINATIONS) -> Problem:
+def build_problem(
+    images: Iterable[ImageSignals],
+    combinations: tuple[tuple[str, ...], ...] = COMBINATIONS,
+    *,
+    learn_with_loops: bool = True,
+) -> Problem:
     """Filters every image with every combination of filters and projects the results onto Krylov spaces.
 
     Args:
         images: images of the same size.
         combinations: names of one filter per channel, for each combination.
+        learn_with_loops: learn polynomials of the operator that defines the targets, the grid with self-loops. If
+            False, learn polynomials of the grid without self-loops; targets do not change.
 
     Returns:
         A problem with ``len(images) * len(combinations)`` samples.
@@ -113,7 +123,8 @@ def build_problem(images: Iterable[ImageSignals], combinations: tuple[tuple[str,
                 "pass images of the same size"
             )
         num_nodes = image.graph.num_nodes
-        basis = optimal_basis(image.graph, image.x, K)
+        operator = image.graph if learn_with_loops else grid_graph(*image.shape, self_loops="drop")
+        basis = optimal_basis(operator, image.x, K)
         filtered = {name: apply_response(image.graph, image.x, name) for name in sorted({*sum(combinations, ())})}
         for filters in combinations:
             y = torch.stack([filtered[name][:, channel] for channel, name in enumerate(filters)], dim=1)
@@ -297,12 +308,15 @@ def condition_numbers(learner: Learner) -> Tensor:
     return torch.where(full_rank, conditions, 1.0).view(-1, CHANNELS).amax(1)
 
 
-def table_rows(problem: Problem, optimization: Optimization | None = None) -> list[dict[str, Any]]:
+def table_rows(
+    problem: Problem, optimization: Optimization | None = None, bases: tuple[str, ...] = BASES
+) -> list[dict[str, Any]]:
     """Trains every basis on every sample; the paper's table averages these rows over the samples.
 
     Args:
         problem: the samples.
         optimization: options of the optimiser; the defaults if omitted.
+        bases: some of :data:`BASES`.
 
     Returns:
         One row per basis and sample.
@@ -310,7 +324,7 @@ def table_rows(problem: Problem, optimization: Optimization | None = None) -> li
     optimization = optimization or Optimization()
     rows = []
     closed_form = problem.closed_form().tolist()
-    for basis in BASES:
+    for basis in bases:
         learner = Learner(basis, problem)
         conditions = condition_numbers(learner).tolist()
         history = learn(learner, optimization)

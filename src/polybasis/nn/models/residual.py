@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import torch
 from torch import Tensor
@@ -225,6 +225,8 @@ class ResidualFilterNet(Model):
     >>> model(torch.rand(3, 10), pb.Graph.from_edge_index([[0, 1], [1, 2]])).shape
     torch.Size([3, 2])
     """
+
+    training_defaults: ClassVar[dict[str, Any]] = {"lr": 0.003, "weight_decay": 0.0}
 
     def __init__(
         self,

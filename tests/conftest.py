@@ -107,7 +107,12 @@ def graphs_with_signals(draw: st.DrawFn) -> tuple[pb.Graph, torch.Tensor]:
 
 # ---- small graphs in the layouts that PyTorch Geometric reads -------------------------------------------------------
 
-RAW = ("chameleon", "actor", "texas", "cora", "citeseer", "tolokers", "penn94", "reed98", "genius")
+RAW = (
+    "chameleon", "actor", "texas", "cora", "citeseer", "tolokers", "penn94", "reed98", "brown11", "genius",
+    "amazon-photo", "coauthor-physics", "dblp", "blogcatalog",
+)  # fmt: skip
+GNN_BENCHMARK = ("amazon-photo", "coauthor-physics", "dblp")
+CODED = ("penn94", "reed98", "brown11")
 WORDS = 80
 
 
@@ -131,16 +136,16 @@ def raw_graph(name: str) -> RawGraph:
     """A graph of three classes (two for genders and scores), whose words say something about them."""
     rng = np.random.default_rng(zlib.crc32(name.encode()))
     nodes = 600 if name in ("cora", "citeseer") else 90  # their public splits have 500 validation nodes
-    classes = 2 if name in ("tolokers", "penn94", "reed98", "genius") else 3
+    classes = 2 if name in ("tolokers", "genius", *CODED) else 3
     y = rng.permutation(np.arange(nodes) % classes)
     chance = 0.05 + 0.3 * (np.arange(WORDS)[None, :] % classes == y[:, None])
     x = (rng.random((nodes, WORDS)) < chance).astype(np.float32)
     x[:, 0] = 1  # nobody is without words, and the last word occurs
     x[0, -1] = 1
     edges = np.concatenate([rng.integers(0, nodes, (4 * nodes, 2)), [[0, 0], [1, 2], [2, 1]]])
-    count = {"penn94": 5, "reed98": 0, "genius": 0}.get(name, 10)
+    count = 5 if name == "penn94" else 0 if name in ("genius", "blogcatalog", *CODED, *GNN_BENCHMARK) else 10
     splits = np.stack([rng.permutation(np.arange(nodes) % 3 + 1) for _ in range(count)]) if count else None
-    if name in ("penn94", "reed98"):  # one-hot codes of seven columns; the class is the second of them, 0 if unknown
+    if name in CODED:  # one-hot codes of seven columns; the class is the second of them, 0 if unknown
         codes = rng.integers(0, 4, (nodes, 6))
         x = np.concatenate([np.eye(4, dtype=np.float32)[column] for column in codes.T], axis=1)
         y[::9] = -1
@@ -191,16 +196,30 @@ def write_raw(name: str, root: Path) -> None:
         assert graph.splits is not None
         masks = {f"{part}_masks": graph.splits == number for number, part in enumerate(parts, 1)}
         np.savez(folder / "tolokers.npz", node_features=graph.x, node_labels=graph.y, edges=graph.edges, **masks)
-    elif name in ("penn94", "reed98"):
+    elif name in CODED:
         codes = graph.x.reshape(nodes, 6, 4).argmax(2)
         info = np.concatenate([codes[:, :1], graph.y[:, None] + 1, codes[:, 1:]], axis=1)
         ones = np.ones(len(graph.edges))
         adjacency = sp.csc_matrix((ones, (graph.edges[:, 0], graph.edges[:, 1])), shape=(nodes, nodes))
-        scipy.io.savemat(folder / "data.mat", {"A": adjacency, "local_info": info})
+        scipy.io.savemat(folder / CATALOGUE[name].files[0], {"A": adjacency, "local_info": info})
         if graph.splits is not None:
             names = {1: "train", 2: "valid", 3: "test"}
             splits = [{names[i]: np.flatnonzero(split == i) for i in names} for split in graph.splits]
             np.save(folder / "fb100-Penn94-splits.npy", np.array(splits, dtype=object), allow_pickle=True)
+    elif name in GNN_BENCHMARK:
+        ones = np.ones(len(graph.edges), dtype=np.float32)
+        adjacency = sp.csr_matrix((ones, (graph.edges[:, 0], graph.edges[:, 1])), shape=(nodes, nodes))
+        words = sp.csr_matrix(0.3 * graph.x)  # weights of words, which count as 1
+        parts = {
+            f"{stem}_{part}": getattr(matrix, part)
+            for stem, matrix in (("adj", adjacency), ("attr", words))
+            for part in ("data", "indices", "indptr", "shape")
+        }
+        np.savez_compressed(folder / CATALOGUE[name].files[0], labels=graph.y, **parts)
+    elif name == "blogcatalog":
+        sp.save_npz(folder / "attrs.npz", sp.csr_matrix(graph.x))
+        (folder / "edgelist.txt").write_text("".join(f"{a} {b}\n" for a, b in graph.edges))
+        (folder / "labels.txt").write_text("".join(f"{node}\t{label + 1}\n" for node, label in enumerate(graph.y)))
     else:
         content = {"edge_index": graph.edges.T, "node_feat": graph.x, "label": graph.y[None]}
         scipy.io.savemat(folder / "data.mat", content)

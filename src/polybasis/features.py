@@ -274,12 +274,13 @@ sparse_product = CustomOp(
 Features = Tensor | SparseFeatures
 
 
-def as_features(x: Tensor) -> Features:
-    """``x`` as :class:`SparseFeatures` if it is wide and sparse enough for that to be faster, else unchanged."""
-    nonzeros = int(torch.count_nonzero(x))
-    if x.numel() == 0 or nonzeros > MAX_DENSITY * x.numel() or x.shape[1] < 64:
-        return x
-    return SparseFeatures(sp.csr_array(x.numpy()), x.dtype)
+def as_features(x: Tensor | sp.csr_array) -> Features:
+    """``x`` as :class:`SparseFeatures` if it is wide and sparse enough for that to be faster, else dense."""
+    nonzeros, entries = (int(torch.count_nonzero(x)) if isinstance(x, Tensor) else x.nnz), x.shape[0] * x.shape[1]
+    sparse = entries > 0 and nonzeros <= MAX_DENSITY * entries and x.shape[1] >= 64
+    if isinstance(x, Tensor):
+        return SparseFeatures(sp.csr_array(x.numpy()), x.dtype) if sparse else x
+    return SparseFeatures(x) if sparse else torch.from_numpy(x.astype(np.float32).toarray())
 
 
 def as_dense(x: Features) -> Tensor:

@@ -231,8 +231,6 @@ def read_sparse(path: Path) -> Any:
     Raises:
         ValueError: if the file is damaged, or its indices do not describe a matrix of its shape.
     """
-    import scipy.sparse as sp
-
     with Archive(path) as archive:
         kind = archive.read("format", TEXT).reshape(-1)[:1]
         name = b"".join(kind.astype("S8")).decode("ascii", "replace")
@@ -244,16 +242,34 @@ def read_sparse(path: Path) -> Any:
         shape = archive.read("shape", "iu")
         indices = [archive.read(part, "iu") for part in parts]
         data = archive.read("data")
+    return sparse_matrix(path, name, shape, data, indices)
+
+
+def sparse_matrix(path: Path, kind: str, shape: NDArray[Any], data: NDArray[Any], indices: list[NDArray[Any]]) -> Any:
+    """A sparse matrix from arrays of a file, as a ``csr_array``.
+
+    Args:
+        path: the file, for error messages.
+        kind: ``csr``, ``csc`` or ``coo``.
+        shape: number of rows and columns.
+        data: the stored values.
+        indices: column (row) indices and offsets of the rows (columns); rows and columns for ``coo``.
+
+    Raises:
+        ValueError: if the arrays do not describe a matrix of this shape.
+    """
+    import scipy.sparse as sp
+
     if shape.shape != (2,) or any(array.ndim != 1 for array in (data, *indices)):
         raise ValueError(f"{path}: not a sparse matrix: expected two lengths and three vectors")
     rows, columns = (int(length) for length in shape)
     if min(rows, columns) < 0 or max(rows, columns) > max(1 << 21, 16 * len(data)):
         raise ValueError(f"{path}: shape ({rows}, {columns}) with {len(data):,} stored values; the header is damaged")
     try:
-        if name == "coo":
+        if kind == "coo":
             matrix = sp.coo_array((data, tuple(indices)), shape=(rows, columns))
         else:
-            matrix = (sp.csr_array if name == "csr" else sp.csc_array)((data, *indices), shape=(rows, columns))
+            matrix = (sp.csr_array if kind == "csr" else sp.csc_array)((data, *indices), shape=(rows, columns))
             matrix.check_format(full_check=True)
         return matrix.tocsr()
     except Exception as error:  # SciPy raises ValueError, IndexError, OverflowError and others

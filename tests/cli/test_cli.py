@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import os
 import signal
 import subprocess
@@ -167,6 +168,28 @@ def test_datasets_tells_what_is_installed(tmp_path: Path) -> None:
     assert rows["csbm"]["installed"]
     assert rows["csbm"]["nodes"] == 1000
     assert not rows["pokec"]["installed"]
+
+
+def test_datasets_lists_all_without_loading_any(tmp_path: Path) -> None:
+    """Sizes come from the catalogue, and the 28 campuses take one row."""
+    for file in ("amazon/Photo/raw/amazon_electronics_photo.npz", "facebook100/UC33.mat"):
+        (tmp_path / file).parent.mkdir(parents=True)
+        (tmp_path / file).write_text("damaged")
+    result = polybasis("datasets", "list", "--data-root", tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert re.search(r"amazon-photo \* .* 7,650 .* random +. yes", result.stdout)
+    assert re.search(r"28 campuses .* 2,314 - 24,580 .* linkx +. 1 of 28", result.stdout)
+    assert "brown11, bucknell39" in result.stdout
+    damaged = polybasis("datasets", "list", "uc33", "--data-root", tmp_path)
+    assert damaged.returncode != 0
+    assert "UC33.mat: not a MATLAB file" in damaged.stderr
+    assert len(damaged.stderr.splitlines()) == 1
+
+
+def test_datasets_prints_task_and_paper_of_named_sets(tmp_path: Path) -> None:
+    result = polybasis("datasets", "list", "csbm", "dblp", "--data-root", tmp_path)
+    assert "dblp: topics of papers; edges are citations. Bojchevski" in result.stdout
+    assert "csbm: blocks of a contextual stochastic block model." in result.stdout
 
 
 def test_names_are_complete_in_narrow_terminals(tmp_path: Path) -> None:

@@ -1,9 +1,8 @@
-"""Data sets: the published file formats on small files made here, real files where they are, clear errors elsewhere."""
+"""Data sets: the catalogue, the published file formats on small files made here, and clear errors elsewhere."""
 
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -16,12 +15,14 @@ import numpy as np
 import pytest
 import scipy.io
 import torch
+import torch_geometric.datasets
 from conftest import RAW, raw_graph
 
 import polybasis as pb
 from polybasis.data import published_files
-from polybasis.data.catalogue import CATALOGUE, data_root, is_installed, load, missing_files
-from polybasis.features import SparseFeatures, as_dense
+from polybasis.data.catalogue import CATALOGUE, data_root, is_installed, load, missing_files, raw_files
+from polybasis.data.entries import CAMPUSES
+from polybasis.features import as_dense
 from polybasis.files import lock_for
 
 PROMISED = [
@@ -41,6 +42,16 @@ PROMISED = [
     "minesweeper",
     "tolokers",
     "questions",
+    "amazon-computers",
+    "amazon-photo",
+    "coauthor-cs",
+    "coauthor-physics",
+    "dblp",
+    "cora-ml",
+    "cora-full",
+    "citeseer-full",
+    "pubmed-full",
+    "blogcatalog",
     "penn94",
     "reed98",
     "amherst41",
@@ -59,7 +70,20 @@ PROMISED = [
 
 
 def test_catalogue_has_every_set() -> None:
-    assert sorted(CATALOGUE) == sorted(PROMISED)
+    assert sorted(CATALOGUE) == sorted((*PROMISED, *CAMPUSES))
+    assert len(CAMPUSES) == 28
+    assert {"brown11", "usfca72", "uc33"} <= {*CAMPUSES}
+    assert not {*CAMPUSES} & {*PROMISED}
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_every_set_is_described(name: str) -> None:
+    about = CATALOGUE[name].description
+    assert about.task
+    assert "arXiv:" in about.paper
+    assert min(about.nodes, about.edges, about.features) > 0
+    assert about.classes >= 2
+    assert about.homophily is not None or not about.measured
 
 
 def test_root(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -71,7 +95,7 @@ def test_root(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert data_root() == tmp_path / "cache" / "polybasis"
 
 
-@pytest.mark.parametrize("name", ["squirrel-filtered", "twitch-gamers", "pokec", "wiki"])
+@pytest.mark.parametrize("name", ["squirrel-filtered", "brown11", "twitch-gamers", "pokec", "wiki"])
 def test_a_missing_set_names_file_folder_and_source(name: str, tmp_path: Path) -> None:
     with pytest.raises(
         FileNotFoundError, match=rf"{name} is not installed: expected .* in .*; get it from github"
@@ -295,34 +319,72 @@ def test_bases_of_loaded_data_are_orthonormal(name: str, raw_data: Callable[[str
         assert float((products - expected).abs().max()) <= bound
 
 
-# ---- the real thing ------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("first", [0, 1])
+def test_classes_of_blogcatalog_count_from_0_or_1(first: int, raw_data: Callable[[str], Path]) -> None:
+    root = raw_data("blogcatalog")
+    expected = raw_graph("blogcatalog").y
+    lines = "".join(f"{node}\t{label + first}\n" for node, label in enumerate(expected))
+    (root / CATALOGUE["blogcatalog"].folder / "labels.txt").write_text(lines)
+    assert load("blogcatalog", root).y.tolist() == expected.tolist()
 
-REAL = {
-    "chameleon": ("wikipedia/chameleon", 2277, 31371, 2325, 5),
-    "actor": ("actor", 7600, 26659, 932, 5),
-    "citeseer": ("planetoid/CiteSeer", 3327, 4552, 3703, 6),
-    "texas": ("webkb/texas", 183, 279, 1703, 5),
-    "tolokers": ("heterophilous/tolokers", 11758, 519000, 10, 2),
-    "chameleon-filtered": ("heterophilous_filtered", 890, 8854, 2325, 5),
-    "johnshopkins55": ("linkx/johnshopkins55", 5180, 186586, 2406, 2),
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("edgelist.txt", "0 1\n2 90\n", r"edgelist\.txt: expected nodes from 0 to 89"),
+        ("edgelist.txt", "0 1\n2\n", r"edgelist\.txt: expected two nodes in each line"),
+        ("edgelist.txt", "0 1\n2 x\n", r"edgelist\.txt: expected two nodes in each line"),
+        ("labels.txt", "0\t1\n2\t1\n", r"labels\.txt: expected the nodes 0 to 89 in order"),
+        ("labels.txt", "".join(f"{i}\t3\n" for i in range(90)), r"labels\.txt: the first class is 3"),
+        ("attrs.npz", "nothing", r"attrs\.npz: not an archive of arrays"),
+    ],
+)
+def test_a_damaged_file_of_blogcatalog_is_named(
+    file: str, content: str, message: str, raw_data: Callable[[str], Path]
+) -> None:
+    root = raw_data("blogcatalog")
+    (root / CATALOGUE["blogcatalog"].folder / file).write_text(content)
+    with pytest.raises(ValueError, match=message):
+        load("blogcatalog", root)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"labels": np.zeros(7, int)}, "the shapes of the arrays do not match"),
+        ({"labels": np.full(90, -5)}, "class -5; expected class indices"),
+        ({"adj_shape": np.array([90, 40])}, "not a valid sparse matrix"),
+        ({"attr_indptr": np.zeros(3, int)}, "not a valid sparse matrix"),
+    ],
+    ids=["length", "class", "columns", "offsets"],
+)
+def test_a_damaged_archive_of_sparse_matrices_is_named(
+    changed: dict[str, np.ndarray], message: str, raw_data: Callable[[str], Path]
+) -> None:
+    root = raw_data("amazon-photo")
+    (file,) = raw_files("amazon-photo", root)
+    with np.load(file) as archive:
+        arrays = dict(archive)
+    np.savez(file, **(arrays | changed))
+    with pytest.raises(ValueError, match=rf"amazon_electronics_photo\.npz: .*{message}"):
+        load("amazon-photo", root)
+
+
+PYG = {
+    "amazon-photo": ("Amazon", "Photo"),
+    "coauthor-physics": ("Coauthor", "Physics"),
+    "dblp": ("CitationFull", "DBLP"),
+    "blogcatalog": ("AttributedGraphDataset", "BlogCatalog"),
 }
 
 
-@pytest.mark.parametrize("name", REAL)
-def test_real_files(name: str, data_root: Path, tmp_path: Path) -> None:
-    folder, nodes, edges, features, classes = REAL[name]
-    if not (data_root / folder).is_dir():
-        pytest.skip(f"{folder} is not in the data folder")
-    shutil.copytree(data_root / folder, tmp_path / folder)
-    data = load(name, tmp_path)
-    assert (data.graph.num_nodes, data.graph.num_edges) == (nodes, edges)
-    assert (data.num_features, data.num_classes) == (features, classes)
-    if name in ("chameleon", "actor", "citeseer"):
-        assert isinstance(data.x, SparseFeatures)
-    if name in ("chameleon", "actor"):  # row-normalised; a node without words stays zero
-        sums = as_dense(data.x).sum(1)
-        assert ((sums - 1).abs() < 1e-5).logical_or(sums == 0).all()
-    assert data.protocol == CATALOGUE[name].protocol
-    assert all(len(part) > 0 for part in data.split())
-    if name == "johnshopkins55":
-        assert int((data.y < 0).sum()) == 418
+@pytest.mark.parametrize("name", PYG)
+def test_small_files_are_read_as_by_pyg(name: str, raw_data: Callable[[str], Path]) -> None:
+    kind, spelled = PYG[name]
+    root = raw_data(name)
+    ours = load(name, root)
+    theirs = getattr(torch_geometric.datasets, kind)(str(root / Path(CATALOGUE[name].folder).parts[0]), spelled)[0]
+    assert torch.equal(as_dense(ours.x), theirs.x)
+    assert torch.equal(ours.y, theirs.y)
+    expected = pb.Graph.from_edge_index(theirs.edge_index, len(theirs.y), directed=False)
+    assert torch.equal(ours.graph.indices, expected.indices)

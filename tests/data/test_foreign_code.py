@@ -38,7 +38,9 @@ def test_planetoid_pickles_run_no_code(part: str, raw_data: Callable[[str], Path
     assert not marker.exists()
 
 
-@pytest.mark.parametrize("name", ["cora", "chameleon", "actor", "texas", "tolokers", "reed98", "genius"])
+@pytest.mark.parametrize(
+    "name", ["cora", "chameleon", "actor", "texas", "tolokers", "reed98", "genius", "dblp", "blogcatalog"]
+)
 @pytest.mark.parametrize("file", ["pre_transform.pt", "pre_filter.pt", "data.pt"])
 def test_processed_files_are_not_loaded(name: str, file: str, raw_data: Callable[[str], Path], tmp_path: Path) -> None:
     root, marker = raw_data(name), tmp_path / "ran"
@@ -56,6 +58,18 @@ def test_splits_of_penn94_run_no_code(raw_data: Callable[[str], Path], tmp_path:
     np.save(file, np.array([Attack(marker)], dtype=object), allow_pickle=True)
     with pytest.raises(ValueError, match=r"fb100-Penn94-splits\.npy: the pickle asks for"):
         load("penn94", root)
+    assert not marker.exists()
+
+
+@pytest.mark.parametrize("array", ["adj_data", "attr_indices", "labels"])
+def test_archives_of_sparse_matrices_run_no_code(array: str, raw_data: Callable[[str], Path], tmp_path: Path) -> None:
+    root, marker = raw_data("dblp"), tmp_path / "ran"
+    file = root / CATALOGUE["dblp"].folder / "dblp.npz"
+    with np.load(file) as archive:
+        arrays = dict(archive)
+    np.savez(file, **(arrays | {array: np.array([Attack(marker)], dtype=object)}))
+    with pytest.raises(ValueError, match=rf"dblp\.npz: array '{array}': the array holds Python objects"):
+        load("dblp", root)
     assert not marker.exists()
 
 

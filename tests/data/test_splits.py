@@ -30,7 +30,7 @@ def test_parts_are_disjoint_labelled_and_cover_all(protocol: str) -> None:
     assert (data.y[nodes] >= 0).all()
 
 
-@pytest.mark.parametrize("protocol", ["per-class", "stratified", "linkx"])
+@pytest.mark.parametrize("protocol", ["per-class", "stratified", "random", "linkx"])
 def test_a_split_depends_on_the_seed_only(protocol: str) -> None:
     first, again, other = (dataset().split(protocol, seed) for seed in (5, 5, 6))
     torch.manual_seed(99)
@@ -53,6 +53,14 @@ def test_stratified_cuts_every_class() -> None:
     split = data.split("stratified", 0)
     assert torch.bincount(data.y[split.train]).tolist() == [30, 18, 6]
     assert torch.bincount(data.y[split.test]).tolist() == [10, 6, 2]
+
+
+@pytest.mark.parametrize(("protocol", "sizes"), [("random", [60, 20, 20]), ("linkx", [50, 25, 25])])
+def test_random_splits_ignore_classes(protocol: str, sizes: list[int]) -> None:
+    data = dataset((60, 30, 10))
+    splits = [data.split(protocol, seed) for seed in range(5)]
+    assert all([len(part) for part in split] == sizes for split in splits)
+    assert len({tuple(torch.bincount(data.y[split.train]).tolist()) for split in splits}) > 1
 
 
 def test_a_split_can_do_without_test_nodes() -> None:
@@ -78,7 +86,7 @@ def test_the_protocol_of_the_data_is_the_default() -> None:
 def test_unknown_protocols_and_missing_splits_are_refused() -> None:
     with pytest.raises(ValueError, match="unknown split protocol 'half'; expected one of per-class"):
         dataset().split("half", 0)
-    for protocol in ("per-class", "stratified", "linkx", "train-val"):
+    for protocol in ("per-class", "stratified", "random", "linkx", "train-val"):
         with pytest.raises(ValueError, match="made up has no labelled nodes to split"):
             dataset((), unknown=5).split(protocol)
     with pytest.raises(ValueError, match="csbm has no splits of its own; use a protocol other than 'fixed'"):

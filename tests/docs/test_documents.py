@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from .dataset_tables import PAGE, with_tables
 from .documents import EXAMPLES, LINK, LINKED, ROOT, anchors, prose
 
 RETIRED = re.compile(
@@ -30,6 +31,10 @@ def test_relative_links_exist(document: Path) -> None:
 def test_every_page_is_linked_from_the_readme() -> None:
     linked = {(ROOT / target.partition("#")[0]).resolve() for target in LINK.findall(prose(ROOT / "README.md"))}
     assert {*EXAMPLES} - {ROOT / "README.md"} <= linked
+
+
+def test_tables_of_data_sets_are_those_of_the_catalogue() -> None:
+    assert PAGE.read_text() == with_tables(PAGE.read_text()), "run python tests/docs/dataset_tables.py"
 
 
 def test_readme_is_short() -> None:

@@ -28,7 +28,8 @@ from polybasis.cli.app import main
 from polybasis.train import Config
 from polybasis.train.results import read_results
 
-PUBLISHED = ("texas", "cora", "tolokers", "reed98")  # text, pickles, an .npz archive and a .mat file
+# text, pickles, an .npz archive, a .mat file, an .npz archive of sparse matrices, and a sparse matrix with text
+PUBLISHED = ("texas", "cora", "tolokers", "reed98", "dblp", "blogcatalog")
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 HELP = "List data sets; build graph folders from tables; generate graphs of any size."
 app = typer.Typer(help=HELP, rich_markup_mode=None, context_settings={"help_option_names": ["-h", "--help"]})
-LARGE = 256 << 20  # bytes of raw files from which a data set is loaded only if it is named
+STATISTICS = ("nodes", "edges", "features", "classes", "homophily")
 Out = Annotated[Path, typer.Option(help="The graph folder.")]
 
 
@@ -35,40 +36,75 @@ def list_(
 ) -> None:
     """List the known data sets and which of them are installed, with size and homophily.
 
-    Sizes of very large data sets are shown only if they are named.
+    Named data sets are loaded if they are installed; their task and paper are listed too. Otherwise, sizes are those of
+    the catalogue; a star marks published ones, which may count edges in another way.
     """
     from rich.table import Table
 
     from polybasis.cli.display import print_json, print_table
-    from polybasis.data.catalogue import CATALOGUE, data_root, is_installed, load, unknown_dataset
-    from polybasis.data.dataset import edge_homophily
+    from polybasis.data.catalogue import CATALOGUE, data_root, unknown_dataset
+    from polybasis.data.entries import CAMPUSES
 
-    rows: list[dict[str, Any]] = []
-    for name in names or list(CATALOGUE):
-        if name not in CATALOGUE:
-            raise unknown_dataset(name)
-        entry = CATALOGUE[name]
-        row: dict[str, Any] = {"name": name, "protocol": entry.protocol, "source": entry.source}
-        row["installed"] = is_installed(name, root)
-        size = sum((data_root(root) / entry.folder / file).stat().st_size for file in entry.files if row["installed"])
-        if row["installed"] and (names or size < LARGE):
-            data = load(name, root)
-            row |= {"nodes": data.graph.num_nodes, "edges": data.graph.num_edges, "features": data.num_features}
-            row |= {"classes": data.num_classes, "homophily": round(edge_homophily(data), 3), "metric": data.metric}
-        rows.append(row)
+    if unknown := [name for name in names or [] if name not in CATALOGUE]:
+        raise unknown_dataset(unknown[0])
+    rows = [_row(name, root, measure=bool(names)) for name in names or CATALOGUE]
     if as_json:
         print_json(rows)
         return
     table = Table("data set", title=f"Data sets in {data_root(root)}")
-    for column in ("nodes", "edges", "features", "classes", "homophily"):
+    for column in STATISTICS:
         table.add_column(column, justify="right")
     table.add_column("protocol")
     table.add_column("installed, or source")
     for row in rows:
-        sizes = [f"{row[key]:,}" if key in row else "" for key in ("nodes", "edges", "features", "classes")]
-        homophily = f"{row['homophily']:.3f}" if "homophily" in row else ""
-        table.add_row(row["name"], *sizes, homophily, row["protocol"], "yes" if row["installed"] else row["source"])
+        if names or row["name"] not in CAMPUSES:
+            table.add_row(*_cells(row))
+        elif row["name"] == CAMPUSES[0]:
+            table.add_row(*_cells_of_campuses([row for row in rows if row["name"] in CAMPUSES]))
     print_table(table)
+    if names:
+        for row in rows:
+            print(f"{row['name']}: {row['task']}. {row['paper']}")
+    else:
+        print(fill(f"Campuses of facebook100: {', '.join(CAMPUSES)}.", 120))
+        print("* published statistics; the source may count edges in another way.")
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    digits = ".3f" if row["measured"] else "g"
+    homophily = "" if row["homophily"] is None else f"{row['homophily']:{digits}}"
+    sizes = [f"{row[key]:,}" for key in STATISTICS[:-1]]
+    name = row["name"] if row["measured"] else f"{row['name']} *"
+    return [name, *sizes, homophily, row["protocol"], "yes" if row["installed"] else row["source"]]
+
+
+def _cells_of_campuses(rows: list[dict[str, Any]]) -> list[str]:
+    """The smallest and largest numbers of all campuses."""
+    cells = [f"{len(rows)} campuses"]
+    for key in STATISTICS:
+        low, high = min(row[key] for row in rows), max(row[key] for row in rows)
+        cells.append(f"{low:,}" if low == high else f"{low:,} - {high:,}")
+    installed = sum(row["installed"] for row in rows)
+    place = rows[0]["source"] if installed == 0 else f"{installed} of {len(rows)}" if installed < len(rows) else "yes"
+    return [*cells, rows[0]["protocol"], place]
+
+
+def _row(name: str, root: str | None, measure: bool) -> dict[str, Any]:
+    from polybasis.data.catalogue import CATALOGUE, is_installed, load
+
+    entry, installed = CATALOGUE[name], is_installed(name, root)
+    about = entry.description
+    row: dict[str, Any] = {"name": name, "protocol": entry.protocol, "source": entry.source, "installed": installed}
+    row |= {"task": about.task, "paper": about.paper, "measured": about.measured}
+    row |= {key: getattr(about, key) for key in STATISTICS}
+    if measure and installed:
+        from polybasis.data.dataset import edge_homophily
+
+        data = load(name, root)
+        row |= {"nodes": data.graph.num_nodes, "edges": data.graph.num_edges, "features": data.num_features}
+        row |= {"classes": data.num_classes, "homophily": round(edge_homophily(data), 3), "metric": data.metric}
+        row["measured"] = True
+    return row
 
 
 @app.command("synth")

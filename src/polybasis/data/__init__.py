@@ -9,10 +9,12 @@ if TYPE_CHECKING:
     from polybasis.data.catalogue import CATALOGUE as CATALOGUE
     from polybasis.data.catalogue import data_root as data_root
     from polybasis.data.catalogue import load as load
+    from polybasis.data.catalogue import load_campus as load_campus
     from polybasis.data.dataset import PROTOCOLS as PROTOCOLS
     from polybasis.data.dataset import NodeDataset as NodeDataset
     from polybasis.data.dataset import Split as Split
     from polybasis.data.dataset import edge_homophily as edge_homophily
+    from polybasis.data.entries import CAMPUSES as CAMPUSES
     from polybasis.data.images import ImageSignals as ImageSignals
     from polybasis.data.images import image_signals as image_signals
     from polybasis.data.images import read_image as read_image
@@ -21,9 +23,10 @@ if TYPE_CHECKING:
 __getattr__, __dir__, __all__ = lazy_exports(
     __name__,
     {
-        "catalogue": ["CATALOGUE", "data_root", "load"],
+        "catalogue": ["CATALOGUE", "data_root", "load", "load_campus"],
         "block_model": ["csbm"],
         "dataset": ["PROTOCOLS", "NodeDataset", "Split", "edge_homophily"],
+        "entries": ["CAMPUSES"],
         "images": ["ImageSignals", "image_signals", "read_image"],
         "tables": ["read_tables"],
     },

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -24,6 +25,7 @@ Masks = tuple[Tensor, Tensor, Tensor]
 PROTOCOLS = {
     "per-class": "60/20/20 of GPR-GNN: the same number of training nodes from every class",
     "stratified": "60/20/20 of every class",
+    "random": "60/20/20 of the labelled nodes",
     "train-val": "75/25 of every class, no test nodes",
     "fixed": "the splits that come with the data",
     "linkx": "50/25/25 of the labelled nodes",
@@ -108,8 +110,8 @@ class LabelledNodes:
         label = self.y.numpy()[nodes]
         if protocol == "per-class":
             return _per_class(nodes, label, rng)
-        if protocol == "linkx":
-            return _cut(rng.permutation(nodes), 0.5, 0.25)
+        if protocol in ("random", "linkx"):
+            return _cut(rng.permutation(nodes), *((0.6, 0.2) if protocol == "random" else (0.5, 0.25)))
         shares = (0.75, 0.25) if protocol == "train-val" else (0.6, 0.2)
         parts = [_cut(rng.permutation(nodes[label == c]), *shares) for c in np.unique(label)]
         return Split(*(torch.cat(part).sort().values for part in zip(*parts, strict=True)))
@@ -187,7 +189,7 @@ class NodeDataset(LabelledNodes):
 def make_dataset(
     name: str,
     edge_index: Tensor,
-    x: Tensor,
+    x: Tensor | sp.csr_array,
     y: Tensor,
     *,
     row_normalized: bool = False,
@@ -199,7 +201,7 @@ def make_dataset(
     Args:
         name: name of the data set.
         edge_index: pairs of nodes, (2, E).
-        x: features, (N, F).
+        x: features, (N, F), a tensor or a sparse matrix.
         y: classes, (N,); -1 if unknown.
         row_normalized: divide each row of ``x`` by its sum where the sum exceeds 1.
         metric: metric to report.
@@ -208,14 +210,14 @@ def make_dataset(
     Raises:
         ValueError: if shapes do not match, or a class or a node of an edge is out of range.
     """
-    if x.ndim != 2 or y.shape != x.shape[:1]:
+    if x.ndim != 2 or y.shape != tuple(x.shape[:1]):
         raise ValueError(
             f"features of shape {tuple(x.shape)} and classes of shape {tuple(y.shape)}; expected N of each"
         )
     if len(y):
         refuse_classes(int(y.min()), int(y.max()), len(y))
     graph = Graph.from_edge_index(edge_index, len(y), directed=False)
-    features = as_features(x.float())
+    features = as_features(x.float() if isinstance(x, Tensor) else x)
     return NodeDataset(
         name=name,
         graph=graph,

@@ -37,14 +37,14 @@ def geom_gcn(name: str, folder: Path) -> NodeDataset:
         nodes, words, labels = zip(*rows, strict=True)
         number = np.array(nodes, dtype=np.int64)
         y = np.array(labels, dtype=np.int64)
-        x = _listed(number, words) if name == "actor" else _numbers(",", words).astype(np.float32)
+        x = _listed(number, words) if name == "actor" else read_numbers(",", words).astype(np.float32)
     except (ValueError, OverflowError, MemoryError, pa.ArrowException) as error:
         raise ValueError(f"{path}: expected node, features and class in each line ({error})") from error
     if name == "actor":
         y[number] = y.copy()
     path = folder / "out1_graph_edges.txt"
     try:
-        edges = _numbers("\t", read_text(path, MAX_FILE).splitlines()[1:]).astype(np.int64).reshape(-1, 2)
+        edges = read_numbers("\t", read_text(path, MAX_FILE).splitlines()[1:]).astype(np.int64).reshape(-1, 2)
     except (ValueError, OverflowError, pa.ArrowException) as error:
         raise ValueError(f"{path}: expected two nodes in each line ({error})") from error
     masks = read_splits(folder, "film" if name == "actor" else name, len(x))
@@ -67,7 +67,7 @@ def read_splits(folder: Path, stem: str, nodes: int) -> tuple[Tensor, Tensor, Te
     return train, val, test
 
 
-def _numbers(separator: str, lines: Any) -> NDArray[Any]:
+def read_numbers(separator: str, lines: Any) -> NDArray[Any]:
     """Lines with the same number of numbers, as a matrix."""
     table = pyarrow.csv.read_csv(
         io.BytesIO("\n".join(lines).encode()),

@@ -1,7 +1,7 @@
 """Data sets read from the files that their authors published, without PyTorch Geometric and its processed files.
 
 The split files of the LINKX repository are Python pickles; only those of penn94 are read, see
-:mod:`polybasis.data.pickles`. For other sets of that repository, this package draws random 50/25/25 splits.
+:mod:`polybasis.data.facebook100`. For other sets of that repository, this package draws random 50/25/25 splits.
 """
 
 from __future__ import annotations
@@ -14,14 +14,10 @@ import numpy as np
 import scipy.io
 import scipy.sparse as sp
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from polybasis.data.dataset import Masks, Metric, NodeDataset, fixed_masks, make_dataset
-from polybasis.data.pickles import array_of, load_arrays
+from polybasis.data.dataset import Metric, NodeDataset, fixed_masks, make_dataset
 from polybasis.foreign_files import read_arrays, regular_file
-
-MAX_CODES = 1 << 28  # numbers in one-hot features: 1 GiB
 
 
 def heterophilous(name: str, path: Path, *, row_normalized: bool = False, metric: Metric = "accuracy") -> NodeDataset:
@@ -52,35 +48,6 @@ def heterophilous(name: str, path: Path, *, row_normalized: bool = False, metric
     )
 
 
-def facebook100(name: str, folder: Path) -> NodeDataset:
-    """Reads a social network of facebook100 (Traud et al., 2012), whose classes are the genders of its users.
-
-    Args:
-        name: name of the data set; ``penn94`` has splits of its own.
-        folder: folder of ``data.mat``, which contains the adjacency matrix A and local_info: seven codes for each
-            user, of which the second is the gender, 0 if unknown.
-
-    Raises:
-        ValueError: if a file is damaged.
-    """
-    path = folder / "data.mat"
-    adjacency, info = _mat(path, "A", "local_info")
-    if not sp.issparse(adjacency) or info.ndim != 2 or info.shape[1] < 2 or adjacency.shape != 2 * info.shape[:1]:
-        raise ValueError(f"{path}: expected a square sparse matrix A and a row of local_info for each node")
-    edges = adjacency.tocsr().tocoo()
-    codes = info.astype(np.int64)
-    columns = [np.unique(codes[:, i], return_inverse=True) for i in range(codes.shape[1]) if i != 1]
-    width = sum(len(values) for values, _ in columns)
-    if len(codes) * width > MAX_CODES:
-        raise ValueError(f"{path}: {width:,} different codes for {len(codes):,} nodes; expected far fewer")
-    x = np.concatenate([np.eye(len(values), dtype=np.float32)[code.reshape(-1)] for values, code in columns], axis=1)
-    splits = _penn94_splits(folder / "fb100-Penn94-splits.npy", len(codes)) if name == "penn94" else None
-    pairs = np.stack([edges.row, edges.col]).astype(np.int64)
-    return make_dataset(
-        name, torch.from_numpy(pairs), torch.from_numpy(x), torch.from_numpy(codes[:, 1] - 1), fixed_splits=splits
-    )
-
-
 def genius(folder: Path) -> NodeDataset:
     """Reads genius, whose classes say which accounts were marked as gone (Lim and Benson, 2021).
 
@@ -90,36 +57,8 @@ def genius(folder: Path) -> NodeDataset:
     return _in_one_mat("genius", folder / "data.mat", metric="roc-auc")
 
 
-def _penn94_splits(path: Path, nodes: int) -> list[Masks]:
-    regular_file(path)
-    with path.open("rb") as file:
-        try:
-            np.lib.format.read_magic(file)
-            np.lib.format.read_array_header_1_0(file)
-        except Exception as error:  # NumPy's parser raises errors of ten types
-            raise ValueError(f"{path}: not a NumPy array, or a damaged one ({error})") from error
-        splits = load_arrays(path, file)
-    found = []
-    try:
-        for split in splits:
-            masks = torch.zeros(3, nodes, dtype=torch.bool)
-            for mask, part in zip(masks, ("train", "valid", "test"), strict=True):
-                mask[torch.from_numpy(_nodes(split[part], nodes))] = True
-            found += fixed_masks(*masks)
-    except (ValueError, TypeError, KeyError, OverflowError) as error:
-        raise ValueError(f"{path}: expected lists of nodes for train, valid and test ({error})") from error
-    return found
-
-
-def _nodes(found: Any, nodes: int) -> NDArray[np.int64]:
-    numbers = np.array(array_of(found), dtype=np.int64)
-    if numbers.ndim != 1 or (len(numbers) and (numbers.min() < 0 or numbers.max() >= nodes)):
-        raise ValueError(f"a node is outside 0 .. {nodes - 1}")
-    return numbers
-
-
-def _mat(path: Path, *names: str) -> list[Any]:
-    """Variables of a MATLAB file."""
+def read_mat(path: Path, *names: str) -> list[Any]:
+    """Variables of a MATLAB file, arrays of real numbers. Raises ValueError if one is missing or damaged."""
     regular_file(path)
     try:
         file = scipy.io.loadmat(path, variable_names=names)
@@ -134,7 +73,7 @@ def _mat(path: Path, *names: str) -> list[Any]:
 
 
 def _in_one_mat(name: str, path: Path, metric: Metric = "accuracy") -> NodeDataset:
-    edge_index, x, y = _mat(path, "edge_index", "node_feat", "label")
+    edge_index, x, y = read_mat(path, "edge_index", "node_feat", "label")
     if sp.issparse(edge_index) or sp.issparse(x) or sp.issparse(y) or x.ndim != 2 or y.size != len(x):
         raise ValueError(f"{path}: expected dense node_feat and a label for each of its rows")
     return make_dataset(

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+import random
 import shutil
+import statistics
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from scipy import stats
 
 from polybasis.data.catalogue import CATALOGUE
-from polybasis.experiments import filter_results, node_classification, paper, scale
+from polybasis.experiments import classification_page, filter_results, fresh_splits, node_classification, paper, scale
 from polybasis.experiments.comparison import compare_with_paper
+from polybasis.experiments.node_classification import PAPER_MODELS
 from polybasis.train.config import Config, load_preset
 from polybasis.train.job import Job, Source
 
@@ -66,7 +71,7 @@ def test_a_part_of_the_table_runs_once(tmp_path: Path, monkeypatch: pytest.Monke
     assert len(first) == len(new) == node_classification.count_finished(jobs, tmp_path) == 4
     assert node_classification.run_all(jobs, tmp_path, processes=1, on_result=new.append) == first
     assert len(new) == 4
-    node_classification.write_readme(tmp_path)
+    classification_page.write_readme(tmp_path)
     page = (tmp_path / "README.md").read_text()
     assert "## csbm" in page
     assert "| optbasisgnn | default | 2 |" in page
@@ -100,42 +105,86 @@ def test_two_splits_of_chameleon_by_command(raw_data: Callable[[str], Path], tmp
     assert f"{mean:.2f} ± {interval:.2f}" in page
 
 
-def test_verdicts() -> None:
-    mean, interval = paper.table("node-classification")["mlp"]["chameleon"]
-
-    def verdict(accuracy: float) -> str:
-        result = {
-            "model": "mlp",
-            "dataset": "chameleon",
-            "preset": "tuned",
-            "metric": "accuracy",
-            "epochs": 1,
-            "seconds": 1.0,
-        }
-        result |= {"protocol": "per-class", "config": {}}
-        results = [{**result, "test_score": accuracy / 100, "val_score": 0.5}] * 2
-        return compare_with_paper(results, "node-classification", ("mlp",), ("chameleon",))[0]["verdict"]
-
-    assert verdict(mean + 0.1) == "above"
-    assert verdict(mean - interval + 0.01) == "within"
-    assert verdict(mean - interval - 0.01) == "below"
-
-
-def test_results_of_different_configurations_are_not_averaged() -> None:
-    result = {
-        "model": "mlp",
-        "dataset": "cora",
+def results_of(scores: list[float], model: str = "mlp", first: int = 0, **values: object) -> list[dict[str, Any]]:
+    """Results with the given test scores in percent, on splits counted from ``first``."""
+    common = {
+        "model": model,
+        "dataset": "chameleon",
         "preset": "tuned",
         "metric": "accuracy",
         "epochs": 1,
         "seconds": 1.0,
         "val_score": 0.5,
+        "protocol": "per-class",
+        "config": {},
     }
-    result |= {"protocol": "per-class", "test_score": 0.5}
-    rows = compare_with_paper(
-        [{**result, "config": {"epochs": n}} for n in (1, 2)], "node-classification", ("mlp",), ("cora",)
-    )
+    return [
+        {**common, "test_score": score / 100, "split": first + i, "seed": first + i, **values}
+        for i, score in enumerate(scores)
+    ]
+
+
+def test_verdicts_are_two_sided() -> None:
+    """By Welch's interval: a mean far above the paper's does not agree with it."""
+    mean, interval = paper.table("node-classification")["mlp"]["chameleon"]
+
+    def verdict(accuracy: float) -> str:
+        scores = [accuracy - 1, accuracy + 1] * 10
+        (row,) = compare_with_paper(results_of(scores), "node-classification", ("mlp",), ("chameleon",))
+        error, sd = interval / 1.959964, statistics.stdev(scores)
+        expected = stats.ttest_ind_from_stats(accuracy, sd, 20, mean, error * 20**0.5, 20, equal_var=False)
+        assert row["difference"].p_value == pytest.approx(expected.pvalue)
+        assert (row["verdict"] == "agrees") == (expected.pvalue > 0.05)
+        return str(row["verdict"])
+
+    assert verdict(mean + 0.1) == verdict(mean - 0.1) == "agrees"
+    assert verdict(mean + 2 * interval) == "above"
+    assert verdict(mean - 2 * interval) == "below"
+
+
+def test_results_of_different_configurations_are_not_averaged() -> None:
+    results = [result for n in (1, 2) for result in results_of([50.0], config={"epochs": n})]
+    rows = compare_with_paper(results, "node-classification", ("mlp",), ("chameleon",))
     assert [row["splits"] for row in rows] == [1, 1]
+    assert [row["verdict"] for row in rows] == ["agrees", "agrees"]  # one split has no interval
+
+
+def test_the_page_states_paired_differences(tmp_path: Path) -> None:
+    """On the first splits and on the fresh ones, with verdicts by the interval and counts of them."""
+    rng = random.Random(3)
+    noise = [rng.gauss(0, 2) for _ in range(20)]
+    for folder, first, gain in ((tmp_path, 0, 0.0), (tmp_path / fresh_splits.FOLDER, 100, 3.0)):
+        folder.mkdir(exist_ok=True)
+        rows = {
+            "jacobiconv": results_of([70 + x for x in noise], "jacobiconv", first),
+            "favardgnn": results_of(
+                [70 + gain + x + rng.gauss(0, 0.5) for x in noise], "favardgnn", first, preset="published"
+            ),
+        }
+        for model, results in rows.items():
+            keyed = [{**result, "key": f"{model} {result['split']}"} for result in results]
+            (folder / f"{model}.jsonl").write_text("".join(json.dumps(result) + "\n" for result in keyed))
+    classification_page.write_readme(tmp_path)
+    page = (tmp_path / "README.md").read_text()
+    assert (
+        "First twenty splits: of 1 comparison the paper's model is ahead in 0, behind in 0, and not separated" in page
+    )
+    assert "Fresh splits: of 1 comparison the paper's model is ahead in 1" in page
+    (line,) = [line for line in page.splitlines() if line.startswith("| chameleon | favardgnn | jacobiconv |")]
+    cells = [cell.strip() for cell in line.split("|")]
+    assert (cells[6], cells[9]) == ("not separated", "ahead")
+    assert (tmp_path / "paired.png").exists()
+
+
+def test_fresh_splits_are_those_of_no_search() -> None:
+    jobs = fresh_splits.plan_fresh_jobs()
+    assert {job.split for own in jobs.values() for job in own} == set(range(100, 120))
+    assert sum(map(len, jobs.values())) == 5 * 3 * 20
+    for own in jobs.values():
+        for job in own:
+            assert job.seed == job.split
+            assert job.config.preset == ("published" if job.config.model.name in PAPER_MODELS else "tuned")
+            assert job.config.ensemble_size == 1
 
 
 def test_fixed_splits_are_used_once() -> None:
@@ -145,7 +194,7 @@ def test_fixed_splits_are_used_once() -> None:
 
 
 WRITERS = {
-    "node-classification": node_classification.write_readme,
+    "node-classification": classification_page.write_readme,
     "filter-learning": filter_results.write_readme,
     "scale": scale.write_readme,
 }
@@ -153,16 +202,15 @@ WRITERS = {
 
 @pytest.mark.parametrize("name", WRITERS)
 def test_the_committed_page_is_made_of_the_committed_lines(name: str, tmp_path: Path) -> None:
-    for lines in (RESULTS / name).glob("*.jsonl"):
-        shutil.copy(lines, tmp_path)
+    shutil.copytree(RESULTS / name, tmp_path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.md", "*.png"))
     WRITERS[name](tmp_path)
     assert (tmp_path / "README.md").read_text() == (RESULTS / name / "README.md").read_text()
 
 
-COMMITTED = sorted((RESULTS / "node-classification").glob("*.jsonl"))
+COMMITTED = sorted((RESULTS / "node-classification").rglob("*.jsonl"))
 
 
-@pytest.mark.parametrize("path", COMMITTED, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", COMMITTED, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_committed_results_are_complete_and_unique(path: Path) -> None:
     results = [json.loads(line) for line in path.read_text().splitlines()]
     keys = [result["key"] for result in results]
@@ -173,7 +221,7 @@ def test_committed_results_are_complete_and_unique(path: Path) -> None:
         assert {"config", "versions", "seconds", "epochs", "split", "seed", "preset", "metric"} <= result.keys()
 
 
-@pytest.mark.parametrize("path", COMMITTED, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", COMMITTED, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_committed_keys_are_those_of_their_jobs(path: Path) -> None:
     """A job finds its result by its key: a change of the identity would repeat days of training."""
     for line in path.read_text().splitlines():

@@ -15,6 +15,7 @@ from former_versions import to_version_2
 
 import polybasis as pb
 from polybasis import native
+from polybasis.code_version import code_version
 from polybasis.features import as_dense
 from polybasis.files import append_line
 from polybasis.store import write_graph_folder
@@ -196,9 +197,10 @@ def test_results_have_one_schema(kind: str, sources: dict[str, Source], tmp_path
     job = job_on(kind, sources)
     (result,) = run_jobs([job], tmp_path / "results.jsonl")
     expected = {"key", "model", "dataset", "preset", "protocol", "split", "seed", "metric", "val_score", "test_score"}
-    expected |= {"epochs", "seconds", "threads", "config", "versions"}
+    expected |= {"epochs", "seconds", "threads", "config", "versions", "code"}
     assert result.keys() == expected | ({"waited", "processes"} if kind == "store" else set())
     assert result["key"] == job.key
+    assert result["code"] == code_version()
     assert result["dataset"] == job.source.name
     assert Config.from_dict(result["config"]) == job.config
     assert 0 <= result["val_score"] <= 1

@@ -78,6 +78,7 @@ def node_classification(
 
     from polybasis.cli.display import console, jobs_bar, print_results
     from polybasis.experiments import node_classification as table
+    from polybasis.experiments.classification_page import write_readme
 
     own = (table.DEDUPLICATED_MODELS, table.DEDUPLICATED_DATASETS) if deduplicated else (table.MODELS, table.DATASETS)
     planned = table.plan_jobs(
@@ -92,9 +93,38 @@ def node_classification(
     with jobs_bar("node classification", total, done) as on_result:
         processes = jobs or torch.get_num_threads()
         found = table.run_all(planned, out, processes=processes, cluster=ray, on_result=on_result)
-    table.write_readme(out)
+    write_readme(out)
     print_results(found, as_json)
     console.print(f"results in {out}, compared with the paper's in {out / 'README.md'}", soft_wrap=True)
+
+
+@app.command("fresh-splits")
+def fresh_splits(
+    datasets: Annotated[str | None, typer.Option(help="Data sets, separated by commas; default: all five.")] = None,
+    jobs: Annotated[int, typer.Option(help="Jobs to run in parallel.", min=1)] = 1,
+    out: Annotated[Path, typer.Option(help="Folder of the node classification results.")] = Path(
+        "results/node-classification"
+    ),
+    data_root: DataRoot = None,
+    as_json: AsJson = False,
+) -> None:
+    """Train the paper's models and the best tuned baseline of each data set on twenty splits that no search has used.
+
+    Finished jobs are not repeated. Each job uses one thread.
+    """
+    from polybasis.cli.display import console, jobs_bar, print_results
+    from polybasis.experiments import fresh_splits as fresh
+    from polybasis.experiments import node_classification as table
+    from polybasis.experiments.classification_page import write_readme
+
+    names = tuple(_names(datasets, table.DATASETS, "data set"))
+    planned, folder = fresh.plan_fresh_jobs(names, data_root), out / fresh.FOLDER
+    total, done = sum(map(len, planned.values())), table.count_finished(planned, folder)
+    console.print(f"{total} jobs, {done} of them finished")
+    with jobs_bar("fresh splits", total, done) as on_result:
+        found = table.run_all(planned, folder, processes=jobs, on_result=on_result)
+    write_readme(out)
+    print_results(found, as_json)
 
 
 def _large(

@@ -388,3 +388,31 @@ def draw_agreement(rows: Sequence[Mapping[str, Any]]) -> Figure:
         ax.set(xlabel="test accuracy, paper, %", ylabel="test accuracy, ours, %", xlim=(low, high), ylim=(low, high))
         ax.legend(fontsize=8)
     return drawn
+
+
+def draw_differences(names: Sequence[str], series: Mapping[str, Sequence[Any]]) -> Figure:
+    """Draws differences with their intervals on a line at zero; filled markers where the interval excludes zero.
+
+    Args:
+        names: name of each comparison, from top to bottom.
+        series: by label, the differences of all comparisons with attributes ``mean`` and ``ci95``; None for a gap.
+    """
+    with figure(width=6.2, height=0.8 + 0.42 * len(names)) as (drawn, ax):
+        ax.axvline(0, color="black", linewidth=0.7, linestyle=":")
+        for number, (label, differences) in enumerate(series.items()):
+            shift = 0.16 * (2 * number - len(series) + 1)
+            found = [(i + shift, d) for i, d in enumerate(differences) if d is not None and np.isfinite(d.ci95)]
+            colour = COLOURS[number]
+            for y, difference in found:
+                excludes = abs(difference.mean) > difference.ci95
+                ax.errorbar(
+                    difference.mean, y, xerr=difference.ci95, fmt="o", markersize=4.5, linewidth=1.2, color=colour,
+                    markerfacecolor=colour if excludes else "white",
+                )  # fmt: skip
+            if found:
+                ax.plot([], [], "o-", markersize=4.5, linewidth=1.2, color=colour, label=label)
+        ax.set_yticks(range(len(names)), names, fontsize=7.5)
+        ax.invert_yaxis()
+        ax.set(xlabel="difference in test accuracy on the same splits, points")
+        ax.legend(fontsize=8, loc="upper left", bbox_to_anchor=(0, 1.08), ncols=len(series))
+    return drawn

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import torch
 
+from polybasis.code_version import code_version
 from polybasis.data.catalogue import CATALOGUE, load, unknown_dataset
 from polybasis.data.dataset import NodeDataset
 from polybasis.files import append_line, read_lines
@@ -206,6 +207,7 @@ def run_job(
         ValueError: if the data has changed since the job was planned, or has no nodes to train on.
         OverflowError: if training diverges.
     """
+    code = code_version()  # before training: files may be edited while it runs
     data, config = job.source.open(), job.config
     if data.fingerprint != job.source.identity:
         raise ValueError(f"{data.name} has changed since the job was planned; run the command again")
@@ -234,6 +236,7 @@ def run_job(
         "seconds": round(fitted.seconds, 3),
         "threads": torch.get_num_threads(),
         "config": config.to_dict(),
+        "code": code,
         "versions": {name: version(name) for name in ("polybasis", "torch", "torch_geometric")},
     }
     if isinstance(data, BasisStore):

@@ -18,6 +18,7 @@ from polybasis.graph import Graph
 from polybasis.nn.models.model import Model
 from polybasis.nn.models.names import SHORT_NAMES
 from polybasis.store.basis_store import BasisStore
+from polybasis.train.auto import race, winner
 from polybasis.train.config import Config
 from polybasis.train.fitting import OnEpoch, fit, remove_checkpoints
 from polybasis.train.trained_model import TrainedModel
@@ -28,8 +29,9 @@ class NodeClassifier:
 
     Args:
         model: name of the model, by default ``optbasisgnn``; ``optbasis`` and ``favard`` are short names of the paper's
-            two models.
+            two models. ``auto`` chooses a model on the validation nodes; see :mod:`polybasis.train.auto`.
         seed: random seed.
+        time_limit: seconds to choose a model and train it, with ``model="auto"``; by default 60.
         config: a complete configuration, as an alternative to ``model`` and ``arguments``.
         **arguments: anything :meth:`polybasis.train.Config.of` takes: the model's own hyperparameters such as ``K`` and
             ``dropout``, and ``hidden``, ``lr``, ``epochs``, ``patience``, ``ensemble_size``, ``label_reuse``, ...
@@ -37,7 +39,8 @@ class NodeClassifier:
     Predictions do not change with the size of the graph: OptBasisGNN has ``scale="signal"`` unless ``scale`` or
     ``config`` is given. The paper's scale is ``"unit"``.
 
-    After :meth:`fit`: ``model_``, ``classes_`` (sorted), ``val_score_``, ``epochs_``.
+    After :meth:`fit`: ``model_``, ``classes_`` (sorted), ``val_score_``, ``epochs_`` and, with ``model="auto"``,
+    ``candidates_``.
 
     >>> import polybasis as pb
     >>> data = pb.data.csbm(nodes=300, features=60, seed=1)
@@ -47,15 +50,29 @@ class NodeClassifier:
     """
 
     def __init__(
-        self, model: str | None = None, *, seed: int = 0, config: Config | None = None, **arguments: Any
+        self,
+        model: str | None = None,
+        *,
+        seed: int = 0,
+        time_limit: float | None = None,
+        config: Config | None = None,
+        **arguments: Any,
     ) -> None:
         if config is not None and (arguments or model is not None):
             raise ValueError(
                 f"pass {', '.join(['model', *arguments] if model else arguments)} inside config, or no config"
             )
         name = model or "optbasisgnn"
-        self.config = config or Config.of(SHORT_NAMES.get(name, name), **arguments).for_other_graphs()
-        self.seed = seed
+        self.auto = name == "auto"
+        if self.auto and arguments:
+            raise ValueError(f"model='auto' chooses {', '.join(arguments)} itself; pass only time_limit and seed")
+        if time_limit is not None and not self.auto:
+            raise ValueError("time_limit applies only to model='auto'; for other models, use epochs and patience")
+        # With model="auto", fit() replaces the configuration.
+        self.config = config or Config.of("mlp" if self.auto else SHORT_NAMES.get(name, name), **arguments)
+        if config is None:
+            self.config = self.config.for_other_graphs()
+        self.seed, self.time_limit = seed, 60.0 if time_limit is None else time_limit
         self._trained: TrainedModel | None = None
         self._data: NodeDataset | None = None
 
@@ -90,6 +107,9 @@ class NodeClassifier:
             name="graph", graph=graph, x=_as_features(X, graph), y=codes, classes=tuple(classes.tolist())
         )
         split = _split(data, train_mask, val_mask, self.seed)
+        if self.auto:
+            self.candidates_ = race(data, split, time_limit=self.time_limit, seed=self.seed)
+            self.config = winner(self.candidates_)
         checkpoint = None if checkpoints is None else checkpoints / f"{self._key(data, split)}.safetensors"
         fitted = fit(self.config, data, split, self.seed, on_epoch=on_epoch, checkpoint=checkpoint)
         self._trained, self._data = TrainedModel.of(self.config, fitted, {"seed": self.seed}), data
@@ -208,6 +228,8 @@ class NodeClassifier:
         return self._trained
 
     def __repr__(self) -> str:
+        if self.auto:
+            return f"NodeClassifier('auto', time_limit={self.time_limit:g})"
         model = self.config.model
         arguments = "".join(f", {name}={value!r}" for name, value in model.arguments.items())
         return f"NodeClassifier({model.name!r}, hidden={model.hidden}{arguments})"

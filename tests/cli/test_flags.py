@@ -63,6 +63,7 @@ TRAIN: dict[str, tuple[Any, set[str], Callable[[Spy, Any], bool]]] = {
     "--lr": (0.25, EVERYWHERE, lambda spy, _: spy.config.optimizer.lr == {"linear": 0.25}),
     "--epochs": (2, EVERYWHERE, lambda spy, out: spy.config.stopping.epochs == out["results"][0]["epochs"] == 2),
     "--batch-size": (7, {"store"}, lambda spy, _: spy.config.optimizer.batch_size == 7),
+    "--time-limit": (5, set(), lambda *_: False),  # applies to --model auto only
     "--splits": (2, EVERYWHERE, lambda _, out: [r["split"] for r in out["results"]] == [0, 1]),
     "--split": (3, EVERYWHERE, lambda _, out: [(r["split"], r["seed"]) for r in out["results"]] == [(3, 3)]),
     "--protocol": ("train-val", EVERYWHERE, lambda _, out: out["results"][0]["test_score"] is None),

@@ -16,8 +16,10 @@ from polybasis.bench.filters import load_reference
 from polybasis.bench.measure import best_seconds, synthetic_graph
 from polybasis.data.catalogue import is_installed, load
 from polybasis.data.dataset import NodeDataset
-from polybasis.features import SparseFeatures
-from polybasis.nn import OptBasisGNN
+from polybasis.features import SparseFeatures, as_dense
+from polybasis.graph import Graph
+from polybasis.nn import OptBasisGNN, ResidualFilterNet
+from polybasis.nn.models.residual import Filter, MessagePassing
 
 # For each data set: its nodes, edges, features and nonzero features; the published hyperparameters of OptBasisGNN.
 SIZES: dict[str, tuple[tuple[int, int, int, int], dict[str, Any]]] = {
@@ -64,6 +66,48 @@ def bench_epochs(
             "seconds": value,
             "times": value / ours,
             **hyperparameters,
+        }
+        for name, value in seconds.items()
+    ]
+
+
+def bench_residual_epochs(*, repeats: int = 5, data_root: str | None = None) -> list[dict[str, Any]]:
+    """Times an epoch of the residual network, with filters of this package and with PyG's ``ChebConv`` in its blocks.
+
+    Args:
+        repeats: number of timed epochs, of which the fastest is reported. ``ChebConv`` runs once after a warm-up.
+        data_root: folder of the data sets. If tolokers is not installed, a synthetic graph of its size is used.
+
+    Returns:
+        One row per filter, as in :func:`bench_epochs`; ``times`` is relative to ``favard``.
+    """
+    from torch_geometric.nn import ChebConv
+
+    K, width, blocks = 4, 64, 3
+    installed = is_installed("tolokers", data_root)
+    if installed:
+        data = load("tolokers", data_root)
+        graph, x, y = data.graph, as_dense(data.x), data.y
+    else:
+        graph, _ = synthetic_graph(11_758, 519_000)
+        x, y = torch.rand(11_758, 10), torch.randint(2, (11_758,))
+
+    def network(name: Filter) -> ResidualFilterNet:
+        return ResidualFilterNet(x.shape[1], width, 2, filter=name, blocks=blocks, K=K)
+
+    passing = network("none")
+    for block in passing.blocks:
+        block.conv = MessagePassing(ChebConv(width, width, K + 1), Graph.edge_index)
+    names: tuple[Filter, ...] = ("favard", "optbasis", "gcn")
+    seconds = best_seconds({name: _epoch(network(name), y, x, graph) for name in names}, repeats)
+    seconds |= best_seconds({"PyG's ChebConv": _epoch(passing, y, x, graph)}, 1)
+    return [
+        {
+            "data": "tolokers" if installed else "tolokers-sized",
+            "contender": name,
+            "K": 1 if name == "gcn" else K,
+            "seconds": value,
+            "times": value / seconds["favard"],
         }
         for name, value in seconds.items()
     ]

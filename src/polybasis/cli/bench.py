@@ -90,13 +90,18 @@ def bench(
             with console.status(f"a training epoch, {name}"):
                 epochs += benchmarks.bench_epochs(name, repeats=repeats, reference=reference, data_root=data_root)
         if epochs:
-            console.print(_epochs_table(epochs))
+            console.print(_epochs_table(epochs, "Training epochs of OptBasisGNN"))
+        deep: list[dict[str, Any]] = []
+        if not size and not quick:
+            with console.status("a training epoch of the residual network"):
+                deep = benchmarks.bench_residual_epochs(repeats=repeats, data_root=data_root)
+            console.print(_epochs_table(deep, "Training epochs of the residual network, 3 blocks, 64 channels"))
         slopes: list[dict[str, Any]] = []
         if growth and not quick:
             with console.status("growth with K, d and E"):
                 slopes = benchmarks.bench_growth()
             console.print(_growth_table(slopes))
-        document |= {"filters": rows, "epochs": epochs, "growth": slopes}
+        document |= {"filters": rows, "epochs": epochs, "residual_epochs": deep, "growth": slopes}
     if as_json:
         print_json(document)
 
@@ -116,10 +121,10 @@ def _filters_table(rows: list[dict[str, Any]]) -> Table:
     return table
 
 
-def _epochs_table(rows: list[dict[str, Any]]) -> Table:
+def _epochs_table(rows: list[dict[str, Any]], title: str) -> Table:
     from rich.table import Table
 
-    table = Table("data", "contender", "K", "seconds an epoch", "times", title="Training epochs of OptBasisGNN")
+    table = Table("data", "contender", "K", "seconds an epoch", "times", title=title)
     for row in rows:
         table.add_row(row["data"], row["contender"], str(row["K"]), f"{row['seconds']:.4f}", f"{row['times']:.1f}")
     return table

@@ -193,6 +193,51 @@ def fresh_splits(
     print_results(found, as_json)
 
 
+@app.command("honest")
+def honest(
+    rows: Annotated[
+        str | None, typer.Option(help="Rows of the table, separated by commas, such as residual-favard; default: all.")
+    ] = None,
+    datasets: Annotated[
+        str | None, typer.Option(help="Data sets, separated by commas; default: those of the table.")
+    ] = None,
+    splits: Annotated[
+        int | None, typer.Option(help="Splits of each data set; default: ten, five of a campus.", min=1)
+    ] = None,
+    jobs: Annotated[int | None, typer.Option(help="Jobs to run in parallel; default: one per core.", min=1)] = None,
+    out: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("results/honest"),
+    data_root: DataRoot = None,
+    as_json: AsJson = False,
+) -> None:
+    """Train filters and strong baselines on data sets without duplicate nodes, all on the same splits.
+
+    Hyperparameters are tuned ones if the package includes them, else the model's defaults. Finished jobs are not
+    repeated. Each job uses one thread, so that results do not depend on the number of cores.
+    """
+    import torch
+
+    from polybasis.cli.display import console, jobs_bar, print_results
+    from polybasis.experiments import honest as table
+    from polybasis.experiments.node_classification import count_finished, run_all
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # also for the races of auto
+    planned = table.plan_jobs(
+        _names(rows, tuple(table.ROWS), "row"),
+        _names(datasets, tuple(table.DATASETS) + table.MORE_DATASETS, "data set", tuple(table.DATASETS)),
+        splits,
+        out,
+        data_root,
+    )
+    total, done = sum(map(len, planned.values())), count_finished(planned, out)
+    console.print(f"{total} jobs, {done} of them finished")
+    with jobs_bar("honest table", total, done) as on_result:
+        found = run_all(planned, out, processes=jobs or threads, on_result=on_result)
+    table.write_readme(out)
+    print_results(found, as_json)
+    console.print(f"results in {out}, tables in {out / 'README.md'}", soft_wrap=True)
+
+
 def _large(
     table: LargeTable,
     models: str | None,

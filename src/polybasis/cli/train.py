@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from polybasis.train.config import Config
     from polybasis.train.job import Source
 
+AUTO = "auto"
 PROTOCOL_HELP = "Split protocol: per-class, stratified, train-val, fixed or linkx; default: the data set's own."
 
 
@@ -44,6 +45,10 @@ def train(
     lr: Annotated[float | None, typer.Option(help="Learning rate of all parameters.", min=0)] = None,
     epochs: Annotated[int | None, typer.Option(help="Maximum number of epochs.", min=1)] = None,
     batch_size: Annotated[int | None, typer.Option(help="Stores: nodes in a batch; default: 10,000.", min=1)] = None,
+    time_limit: Annotated[
+        float | None,
+        typer.Option(help="With --model auto: seconds to choose a model and train it; default: 60.", min=0.1),
+    ] = None,
     splits: Annotated[int, typer.Option(help="Number of splits, from split 0.", min=1)] = 1,
     split: Annotated[int | None, typer.Option(help="Train on this split only.", min=0)] = None,
     protocol: Annotated[str | None, typer.Option(help=PROTOCOL_HELP)] = None,
@@ -61,9 +66,14 @@ def train(
     repeated; an interrupted run resumes from its last checkpoint. Models on a store train in batches. To use several
     processes: torchrun --nproc-per-node 2 -m polybasis train STORE.
 
+    --model auto trains a small portfolio of models on each split, compares them on its validation nodes and trains the
+    best one. The candidates are listed in a file beside the results.
+
     Examples:
 
       polybasis train chameleon --model favardgnn --splits 10
+
+      polybasis train tolokers --model auto --time-limit 60
 
       polybasis train --edges edges.csv --features features.csv --labels labels.csv --out model
     """
@@ -89,7 +99,17 @@ def train(
         refuse("--jobs", jobs if jobs > 1 else None, "torchrun, whose processes train one model together")
         if not on_store:
             raise ValueError("torchrun can train on stores only; start polybasis without torchrun")
-    configuration = _configuration(model, config, chosen, on_store, values)
+    protocol = protocol or chosen.protocol
+    numbers = range(splits) if split is None else range(split, split + 1)
+    if model == AUTO:
+        given = {"--config": config, "--set": set_values, "--lr": lr, "--epochs": epochs, "--batch-size": batch_size}
+        for flag, value in given.items():
+            refuse(flag, value, "--model auto, which chooses the configuration")
+        configs = _race(chosen, protocol, numbers, seed, time_limit or 60.0, results)
+    else:
+        refuse("--time-limit", time_limit, "models other than auto")
+        configs = dict.fromkeys(numbers, _configuration(model, config, chosen, on_store, values))
+    configuration = configs[numbers[0]]
     with ExitStack() as stack:
         group, on_epoch, on_result = None, None, None
         if "TORCHELASTIC_RUN_ID" in os.environ:
@@ -99,8 +119,7 @@ def train(
         if group is None or group.rank == 0:
             on_epoch = stack.enter_context(training_bar(f"{configuration.model.name} on {chosen.name}"))
             on_result = print_result if splits > 1 else None
-        numbers = range(splits) if split is None else [split]
-        planned = [Job(configuration, chosen, protocol or chosen.protocol, i, seed + i) for i in numbers]
+        planned = [Job(own, chosen, protocol, i, seed + i) for i, own in configs.items()]
         found = run_jobs(planned, results, out=out, processes=jobs, group=group, on_epoch=on_epoch, on_result=on_result)
     if group is not None and group.rank > 0:
         return
@@ -113,6 +132,26 @@ def train(
             soft_wrap=True,
         )
     console.print(f"results in {results}" + ("" if out is None else f", model in {out}"), soft_wrap=True)
+
+
+def _race(
+    source: Source, protocol: str, splits: range, seed: int, time_limit: float, results: Path
+) -> dict[int, Config]:
+    """Chooses a configuration for each split; prints the candidates."""
+    from polybasis.cli.display import console
+    from polybasis.train.auto import Candidate, choose_config
+
+    def on_candidate(found: Candidate) -> None:
+        score = "" if found.val_score is None else f"validation score {found.val_score:.4f}, "
+        console.print(f"  {found.name}: {score}{found.epochs} epochs, {found.seconds:.1f} s, {found.status}")
+
+    races = results.with_name(f"{results.stem}-auto.jsonl")
+    configs = {}
+    for i in splits:
+        console.print(f"choosing a model for split {i} of {source.name}", highlight=False)
+        configs[i] = choose_config(source, protocol, i, seed + i, time_limit, races, on_candidate)
+        console.print(f"chose {configs[i].model.name}; candidates in {races}", highlight=False, soft_wrap=True)
+    return configs
 
 
 def _configuration(

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from polybasis.nn.models.model import MODELS as MODELS
     from polybasis.nn.models.model import model_class as model_class
     from polybasis.nn.models.precomputed import PrecomputedGNN as PrecomputedGNN
+    from polybasis.nn.models.residual import ResidualFilterNet as ResidualFilterNet
     from polybasis.nn.optbasis_conv import OptBasisConv as OptBasisConv
     from polybasis.nn.poly_conv import PolyConv as PolyConv
 
@@ -23,6 +24,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "models.linear_filter_linear": ["FavardGNN", "OptBasisGNN"],
         "models.model": ["MODELS", "model_class"],
         "models.precomputed": ["PrecomputedGNN"],
+        "models.residual": ["ResidualFilterNet"],
         "optbasis_conv": ["OptBasisConv"],
         "poly_conv": ["PolyConv"],
     },

@@ -137,7 +137,8 @@ class Config:
         50
         """
         if not precomputed:
-            return _changed(cls, {"model": ModelConfig(model, precomputed=precomputed)}, values)
+            defaults = model_class(model).training_defaults
+            return _changed(cls, {"model": ModelConfig(model, precomputed=precomputed)}, {**defaults, **values})
         lr = {"linear": 0.001, "coefficients": 0.01, "recurrence": 0.01}
         sections = {
             "model": ModelConfig(model, hidden=512, precomputed=precomputed),

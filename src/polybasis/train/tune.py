@@ -31,6 +31,8 @@ ARGUMENTS: dict[str, list[Any]] = {
     "b": [-0.5, 0.0, 0.5, 1.0, 1.5, 2.0],
     "scale": [0.5, 1.0, 1.5, 2.0],
     "layers": [1, 2, 3],
+    "blocks": [1, 2, 3, 4, 6],
+    "sep": [False, True],
     "stacks": [1, 2, 3],
     "powers": [2, 3, 4],
     "theta": [0.5, 1.0, 1.5],

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from polybasis.nn.models.precomputed_features import GBP as GBP
     from polybasis.nn.models.precomputed_features import NDLS as NDLS
     from polybasis.nn.models.precomputed_features import SIGN as SIGN
+    from polybasis.nn.models.residual import ResidualFilterNet as ResidualFilterNet
 
 __getattr__, __dir__, __all__ = lazy_exports(
     __name__,
@@ -44,5 +45,6 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "model": ["MODELS", "Model", "model_class"],
         "precomputed": ["PrecomputedGNN"],
         "precomputed_features": ["GBP", "NDLS", "SIGN"],
+        "residual": ["ResidualFilterNet"],
     },
 )

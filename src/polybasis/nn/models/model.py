@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import torch
 from torch import Tensor
@@ -53,6 +53,9 @@ class Model(torch.nn.Module, ABC):
         self.num_nodes = num_nodes
 
     transductive: bool = False  # whether the model can predict only for the nodes it was trained on
+    training_defaults: ClassVar[
+        dict[str, Any]
+    ] = {}  # defaults of its configuration that differ from those of other models
 
     @property
     def deterministic(self) -> bool:

@@ -14,6 +14,7 @@ MODEL_CLASSES = {
     "jacobiconv": "jacobiconv:JacobiConv",
     "favardgnn": "linear_filter_linear:FavardGNN",
     "optbasisgnn": "linear_filter_linear:OptBasisGNN",
+    "residual": "residual:ResidualFilterNet",
     "gcnii": "gcnii:GCNII",
     "mixhop": "mixhop:MixHop",
     "link": "link:LINK",

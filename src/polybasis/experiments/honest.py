@@ -1,0 +1,170 @@
+"""Filters against strong baselines, on data sets without duplicate nodes: every model in one table, on the same splits.
+
+A model on a data set is a row's configuration: tuned on validation data with as many trials as every other row, or else
+the model's defaults. The page says which.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from polybasis.data.catalogue import CATALOGUE, unknown_dataset
+from polybasis.experiments.markdown import markdown_table
+from polybasis.files import write_atomically
+from polybasis.train.auto import OnCandidate, choose_config
+from polybasis.train.config import Config, load_preset
+from polybasis.train.job import Job, Source
+from polybasis.train.results import Result, paired_difference, read_results, summary
+
+AUTO = "auto"
+AUTO_SECONDS = 60.0
+# The model of each row and the arguments that define the row.
+ROWS: dict[str, tuple[str, dict[str, Any]]] = {
+    "mlp": ("mlp", {}),
+    "gcn": ("gcn", {}),
+    "residual-gcn": ("residual", {"filter": "gcn"}),
+    "residual-sage": ("residual", {"filter": "sage"}),
+    "residual-gat": ("residual", {"filter": "gat"}),
+    "linkx": ("linkx", {}),
+    "gpr-gnn": ("gpr-gnn", {}),
+    "chebnetii": ("chebnetii", {}),
+    "favardgnn": ("favardgnn", {}),
+    "optbasisgnn": ("optbasisgnn", {}),
+    "residual-favard": ("residual", {"filter": "favard"}),
+    "residual-optbasis": ("residual", {"filter": "optbasis"}),
+    AUTO: (AUTO, {}),
+}
+CAMPUSES = (  # the eight smallest of the 28
+    "usfca72", "oberlin44", "hamilton46", "williams40", "vassar85", "wesleyan43", "bucknell39", "rochester38",
+)  # fmt: skip
+# The default data sets and the number of splits of each.
+DATASETS = {
+    **dict.fromkeys(("chameleon-filtered", "tolokers", "amazon-computers", "coauthor-cs", "dblp", "blogcatalog"), 10),
+    **dict.fromkeys(CAMPUSES, 5),
+    **dict.fromkeys(("texas", "cornell"), 10),
+}
+MORE_DATASETS = ("roman-empire", "amazon-ratings", "minesweeper", "questions", "squirrel-filtered", "penn94")
+
+
+def config_of(row: str, dataset: str) -> Config:
+    """The tuned configuration of a row, else the defaults of its model."""
+    model, arguments = ROWS[row]
+    return load_preset(row, dataset, "tuned") or Config.of(model, **arguments)
+
+
+def plan_jobs(
+    rows: list[str],
+    datasets: list[str],
+    splits: int | None,
+    folder: Path,
+    root: str | None = None,
+    on_candidate: OnCandidate | None = None,
+) -> dict[str, list[Job]]:
+    """All jobs by row. Races of ``auto`` that have not been run before are run here.
+
+    Args:
+        rows, datasets: names of rows and data sets.
+        splits: number of splits of each data set; by default as in ``DATASETS``, ten for others.
+        folder: folder of the results, with the file of finished races.
+        root: folder of the data sets.
+        on_candidate: called after each candidate of a race.
+
+    Raises:
+        ValueError: for an unknown row or data set.
+    """
+    for name in rows:
+        if name not in ROWS:
+            raise ValueError(f"unknown row {name!r}; expected some of {', '.join(ROWS)}")
+    for name in datasets:
+        if name not in CATALOGUE:
+            raise unknown_dataset(name)
+    planned: dict[str, list[Job]] = {row: [] for row in rows}
+    for dataset in datasets:
+        source = Source.named(dataset, root)
+        for i in range(splits or DATASETS.get(dataset, 10)):
+            for row in rows:
+                if row == AUTO:
+                    races = folder / "auto-races.jsonl"
+                    config = choose_config(source, source.protocol, i, i, AUTO_SECONDS, races, on_candidate)
+                else:
+                    config = config_of(row, dataset)
+                planned[row].append(Job(config, source, source.protocol, i, i))
+    return planned
+
+
+def write_readme(folder: Path) -> None:
+    """Writes the tables of all results in a folder to its ``README.md``."""
+    write_atomically(folder / "README.md", (readme(_results(folder)) + "\n").encode())
+
+
+def _results(folder: Path) -> dict[str, list[Result]]:
+    return {row: read_results(folder / f"{row}.jsonl") for row in ROWS}
+
+
+def readme(results: dict[str, list[Result]]) -> str:
+    """The results page.
+
+    Args:
+        results: the results of each row.
+    """
+    found = {name: None for own in results.values() for name in (result["dataset"] for result in own)}
+    datasets = [name for name in (*DATASETS, *MORE_DATASETS) if name in found]
+    parts = [
+        "# Filters against strong baselines\n\n"
+        "Mean test score in percent with its 95 % confidence interval over splits (Student's t); ROC AUC for tolokers, "
+        "accuracy for the others. All models see the same splits. `residual-*` rows share one backbone: blocks of "
+        "normalisation, filter, MLP and a skip connection. `auto` chooses a model on validation data in 60 seconds. "
+        "Every figure comes from the result lines in this folder. Command: `polybasis reproduce honest`."
+    ]
+    parts += [_section(name, results) for name in datasets]
+    parts.append("## Sources\n\n" + "\n".join(f"- {source}" for source in published()["sources"].values()))
+    return "\n\n".join(parts)
+
+
+def _section(dataset: str, results: dict[str, list[Result]]) -> str:
+    """The table of one data set: scores, differences to the strongest baseline backbone, published results."""
+    own = {row: [result for result in lines if result["dataset"] == dataset] for row, lines in results.items()}
+    own = {row: lines for row, lines in own.items() if lines}
+    reference = own.get("residual-gcn", [])
+    rows = []
+    for row, lines in own.items():
+        numbers = summary([100 * line["test_score"] for line in lines])
+        seconds = sum(line["seconds"] for line in lines) / len(lines)
+        rows.append(
+            [
+                row,
+                ", ".join(sorted({line["preset"] for line in lines})),
+                str(len(lines)),
+                f"{numbers['mean']:.2f} ± {numbers['ci95']:.2f}",
+                _difference(lines, reference) if row != "residual-gcn" else "",
+                f"{seconds:.0f}",
+            ]
+        )
+    header = ["model", "hyperparameters", "splits", "test score", "against residual-gcn, paired", "s a run"]
+    parts = [f"## {dataset}", markdown_table(header, rows)]
+    reported = published().get(dataset, {})
+    if reported:
+        short = {key: text.split(",")[0] for key, text in published()["sources"].items()}
+        cells = [[name, f"{score:.2f}", short[source]] for name, (score, source) in reported.items()]
+        parts.append("Published:\n\n" + markdown_table(["model", "test score", "source"], cells))
+    return "\n\n".join(parts)
+
+
+def _difference(lines: list[Result], reference: list[Result]) -> str:
+    """The paired difference on the splits that both have; a difference is named only if its interval excludes 0."""
+    common = {line["split"] for line in lines} & {line["split"] for line in reference}
+    if len(common) < 2:
+        return ""
+    pairs = ([line for line in part if line["split"] in common] for part in (lines, reference))
+    found = paired_difference(*pairs)
+    return f"{found} ({found.verdict})" if found.verdict != "agrees" else f"{found}"
+
+
+@cache
+def published() -> dict[str, Any]:
+    """Published results by data set and model: mean and key of the source; ``sources`` has the sources."""
+    return tomllib.loads(resources.files("polybasis.experiments").joinpath("honest.toml").read_text())

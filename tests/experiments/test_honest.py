@@ -1,0 +1,85 @@
+"""The table of filters and strong baselines: its plan, its page, and the committed results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from polybasis.experiments import honest
+from polybasis.train.config import Config
+
+RESULTS = Path(__file__).parents[2] / "results" / "honest"
+
+
+def test_rows_of_the_residual_network_differ_in_their_filter_only() -> None:
+    rows = {row: honest.config_of(row, "csbm") for row in honest.ROWS if row.startswith("residual-")}
+    assert {config.model.arguments.pop("filter") for config in rows.values()} == {
+        "gcn",
+        "sage",
+        "gat",
+        "favard",
+        "optbasis",
+    }
+    assert len({str(config.to_dict()) for config in rows.values()}) == 1
+
+
+def test_all_rows_have_the_same_splits_and_seeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(honest, "choose_config", lambda *_: Config.of("mlp"))
+    planned = honest.plan_jobs(list(honest.ROWS), ["csbm", "texas"], 3, tmp_path)
+    assert list(planned) == list(honest.ROWS)
+    for jobs in planned.values():
+        found = [(job.source.name, job.protocol, job.split, job.seed) for job in jobs]
+        assert found == [(name, "per-class", i, i) for name in ("csbm", "texas") for i in range(3)]
+    assert {len(jobs) for jobs in honest.plan_jobs(["mlp"], ["usfca72", "tolokers"], None, tmp_path).values()} == {15}
+    with pytest.raises(ValueError, match="unknown row 'gat'; expected some of mlp"):
+        honest.plan_jobs(["gat"], ["csbm"], 1, tmp_path)
+    with pytest.raises(ValueError, match="unknown data set 'cbsm'"):
+        honest.plan_jobs(["mlp"], ["cbsm"], 1, tmp_path)
+
+
+def line(row: str, split: int, score: float) -> dict[str, object]:
+    return {
+        "key": f"{row}{split}",
+        "dataset": "tolokers",
+        "preset": "default",
+        "protocol": "fixed",
+        "split": split,
+        "test_score": score,
+        "seconds": 2.0,
+    }
+
+
+def test_differences_are_paired_and_named_only_if_they_exclude_zero() -> None:
+    rng = np.random.default_rng(0)
+    gcn = rng.normal(0.8, 0.02, 10)
+    scores = {
+        "residual-gcn": gcn,
+        "residual-favard": gcn + rng.normal(0.02, 0.002, 10),
+        "mlp": gcn + rng.normal(0, 0.01, 10),
+    }
+    page = honest.readme({row: [line(row, i, s) for i, s in enumerate(values)] for row, values in scores.items()})
+    for row, verdict in (("residual-favard", " (above)"), ("mlp", "")):
+        test = stats.ttest_rel(100 * scores[row], 100 * gcn)
+        low, high = test.confidence_interval()
+        assert (test.pvalue < 0.05) == bool(verdict)
+        shown = f"| {row} | default | 10 | {100 * scores[row].mean():.2f} ± "
+        (found,) = [text for text in page.splitlines() if text.startswith(shown)]
+        assert f"| {(low + high) / 2:+.2f} ± {(high - low) / 2:.2f}{verdict} |" in found
+
+
+def test_published_results_have_a_source() -> None:
+    document = honest.published()
+    datasets = set(document) - {"sources"}
+    assert datasets <= set(honest.DATASETS) | set(honest.MORE_DATASETS)
+    used = {source for name in datasets for _, source in document[name].values()}
+    assert used == set(document["sources"])
+
+
+@pytest.mark.skipif(not RESULTS.exists(), reason="no committed results")
+def test_the_committed_page_is_that_of_the_committed_results() -> None:
+    committed = {row: honest.read_results(RESULTS / f"{row}.jsonl") for row in honest.ROWS}
+    assert (RESULTS / "README.md").read_text() == honest.readme(committed) + "\n"
+    assert sum(map(len, committed.values())) > 0

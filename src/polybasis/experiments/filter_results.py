@@ -249,7 +249,8 @@ def _convergence_section(rows: list[Row]) -> list[str]:
         "",
         "Rise: the largest relative rise of a sample's loss above its running minimum after epoch 100; minimum, median "
         "and maximum over the samples. Lowest and final MSE: means over the samples. Last column: number of samples "
-        "whose final MSE exceeds the lowest MSE of `favard` in any epoch.",
+        "whose final MSE exceeds the lowest MSE of `favard` in any epoch. A rise of at most 0.5 % is the limit that "
+        "backtracking imposes (`slack` = 0.005), not a property of the basis.",
         "",
         markdown_table(header, lines),
     ]

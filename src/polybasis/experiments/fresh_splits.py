@@ -22,11 +22,14 @@ BEST_BASELINE = {
     "citeseer": "chebnetii",
     "pubmed": "gpr-gnn",
 }
+# A single model of ours that is above the paper's best on the first twenty splits: a bounded recurrence.
+CHANGED = {"squirrel": ("favardgnn",)}
 
 
 def rows(dataset: str) -> list[tuple[str, Preset]]:
-    """Models and presets to confirm on a data set: the paper's models as published, and the best tuned baseline."""
-    return [*((model, "published") for model in PAPER_MODELS), (BEST_BASELINE[dataset], "tuned")]
+    """Models and presets to confirm: the paper's models as published, the best tuned baseline, and changes of ours."""
+    tuned = (BEST_BASELINE[dataset], *CHANGED.get(dataset, ()))
+    return [*((model, "published") for model in PAPER_MODELS), *((model, "tuned") for model in tuned)]
 
 
 def plan_fresh_jobs(datasets: tuple[str, ...] = DATASETS, root: str | None = None) -> dict[str, list[Job]]:

@@ -42,6 +42,7 @@ def log_size(graph: GraphFolder, store: Path, folder: Path) -> dict[str, Any]:
         "K": opened.K,
         "rows": len(opened),
         "blocks": len(blocks),
+        "block_channels": max(block["channels"] for block in blocks),
         "threads": blocks[0]["threads"],
         "seconds": round(sum(line["seconds"] for line in (*blocks, merged)), 1),
         "product_seconds": round(mean(seconds for seconds, _ in products), 3),
@@ -137,8 +138,8 @@ def write_readme(folder: Path) -> None:
         "## Precomputation",
         "",
         "Synthetic graphs with power-law degrees and random neighbours. *a product* is the time of one product of "
-        "the graph with one block of channels; *ns* is nanoseconds per nonzero and channel. For several runs, the "
-        "table shows mean times and the largest peak memory.",
+        "the graph with one block of channels, whose number is *width*; *ns* is nanoseconds per nonzero and channel, "
+        "which also depends on the width. For several runs, the table shows mean times and the largest peak memory.",
         "",
     ]
     lines = [
@@ -149,6 +150,7 @@ def write_readme(folder: Path) -> None:
             str(runs[0]["K"]),
             str(len(runs)),
             str(runs[0]["blocks"]),
+            str(runs[0].get("block_channels", -(-runs[0]["channels"] // runs[0]["blocks"]))),
             f"{mean(run['seconds'] for run in runs) / 60:.1f} min",
             f"{mean(run['product_seconds'] for run in runs):.2f} s",
             f"{mean(run['nanoseconds_per_nonzero_and_channel'] for run in runs):.3f}",
@@ -159,14 +161,28 @@ def write_readme(folder: Path) -> None:
         ]
         for _, runs in sorted(sizes.items())
     ]
-    header = ["nodes", "nonzeros", "channels", "K", "runs", "blocks", "time", "a product", "ns", "peak memory", "graph"]
+    header = [
+        "nodes",
+        "nonzeros",
+        "channels",
+        "K",
+        "runs",
+        "blocks",
+        "width",
+        "time",
+        "a product",
+        "ns",
+        "peak memory",
+        "graph",
+    ]
     parts.append(markdown_table([*header, "rows kept", "store"], lines))
     parts += [
         "",
         "## Trained on a store and on the graph",
         "",
         f"One store of degree {DEGREE} for all models; test scores in percent (ROC AUC on tolokers) on the "
-        "same splits.",
+        "same splits. *width* is the number of hidden channels. Widths, learning rates and stopping differ between the "
+        "two sides, so the differences are not those of the data's storage alone.",
     ]
     ours = {(row["model"], row["dataset"]): row for row in summarize(read_results(folder / ON_STORE))}
     graph = {(row["model"], row["dataset"]): row for row in summarize(read_results(folder / ON_GRAPH))}
@@ -187,8 +203,17 @@ def write_readme(folder: Path) -> None:
                     f"{other['val']:.2f}",
                     f"{one['seconds']:.0f}",
                     f"{other['seconds']:.0f}",
+                    _widths(folder / ON_STORE, model, dataset),
+                    _widths(folder / ON_GRAPH, model, dataset),
                 ]
             )
         header = ["model", "splits", "store", "graph", "difference", "validation, store", "graph", "s, store", "graph"]
+        header += ["width, store", "graph"]
         parts += ["", f"### {dataset}", "", markdown_table(header, lines)]
     write_atomically(folder / "README.md", ("\n".join(parts) + "\n").encode())
+
+
+def _widths(path: Path, model: str, dataset: str) -> str:
+    """The hidden widths of a model's results on a data set."""
+    found = [row for row in read_results(path) if (row["model"], row["dataset"]) == (model, dataset)]
+    return ", ".join(sorted({str(row["config"]["model"].get("hidden", "")) for row in found}))

@@ -50,3 +50,16 @@ def test_retired_words_are_gone() -> None:
         if RETIRED.search(line)
     ]
     assert not found, "\n".join(found)
+
+
+FIGURE = re.compile(r"[+-]?\d+\.\d+ ± \d+\.\d+")
+
+
+@pytest.mark.parametrize("document", [ROOT / "README.md", ROOT / "docs" / "results.md"], ids=lambda path: path.name)
+def test_every_quoted_interval_is_on_a_generated_page(document: Path) -> None:
+    """The pages in results/ are generated from committed lines; a figure that is not on one of them has no file."""
+    pages = "\n".join(page.read_text() for page in (ROOT / "results").glob("*/README.md"))
+    known = {*FIGURE.findall(pages)}
+    quoted = FIGURE.findall(document.read_text())
+    assert quoted
+    assert not [figure for figure in quoted if figure not in known]

@@ -116,7 +116,7 @@ def results_of(scores: list[float], model: str = "mlp", first: int = 0, **values
         "seconds": 1.0,
         "val_score": 0.5,
         "protocol": "per-class",
-        "config": {},
+        "config": {"preset": "tuned", "model": {"name": model}},
     }
     return [
         {**common, "test_score": score / 100, "split": first + i, "seed": first + i, **values}
@@ -232,6 +232,21 @@ def test_committed_keys_are_those_of_their_jobs(path: Path) -> None:
         assert job.key == result["key"]
         assert (config.model.name, config.preset) == (result["model"], result["preset"])
         assert result["protocol"] == CATALOGUE[result["dataset"]].protocol
+
+
+def test_every_row_has_a_configuration_file() -> None:
+    """A row is a preset of the package or has a file next to the results, equal to the configuration of its lines."""
+    seen = set()
+    for path in COMMITTED:
+        for result in map(json.loads, path.read_text().splitlines()):
+            model, dataset, preset = row = (result["model"], result["dataset"], result["preset"])
+            if row in seen:
+                continue
+            seen.add(row)
+            file = RESULTS / "node-classification" / "configurations" / f"{model}-{dataset}-{preset}.toml"
+            config = Config.from_toml(file) if file.exists() else load_preset(model, dataset, preset)
+            assert config == Config.from_dict(result["config"]), row
+    assert len(seen) > 90
 
 
 def test_committed_results_are_found_by_the_command() -> None:

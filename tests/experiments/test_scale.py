@@ -32,8 +32,8 @@ def test_sizes_come_from_the_log(tmp_path: Path) -> None:
     scale.write_readme(tmp_path / "out")
     page = (tmp_path / "out" / "README.md").read_text()
     minutes = row["seconds"] / 60 + 1
-    assert f"| {graph.num_nodes:,} | {graph.nonzeros:,} | 70 | 4 | 2 | 2 | {minutes:.1f} min |" in page, (
-        "two runs, two blocks"
+    assert f"| {graph.num_nodes:,} | {graph.nonzeros:,} | 70 | 4 | 2 | 2 | 64 | {minutes:.1f} min |" in page, (
+        "two runs, two blocks of at most 64 channels"
     )
     assert "| 3.00 GiB |" in page
 

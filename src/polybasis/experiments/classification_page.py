@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from polybasis.experiments import fresh_splits, paper
 from polybasis.experiments.comparison import VERDICTS, compare_with_paper, dataset_sections, difference_from_paper
@@ -18,11 +18,13 @@ from polybasis.experiments.node_classification import (
     PAPER_MODELS,
 )
 from polybasis.files import write_atomically
+from polybasis.train.config import Config, Preset, load_preset
 from polybasis.train.results import Difference, Result, holm, paired_difference, read_results, summarize
 
 Row = dict[str, Any]
 TABLE = "node-classification"
 BASELINES = tuple(model for model in MODELS if model not in PAPER_MODELS)
+CONFIGURATIONS = "configurations"
 TUNED_SPLITS = 10  # splits of citeseer that favardgnn's ensemble with label reuse was tuned on
 MARKS = {"above": "ahead", "agrees": "not separated", "below": "behind"}
 
@@ -90,14 +92,24 @@ def write_readme(folder: Path) -> None:
         "",
         "## Appendix: all rows",
         "",
-        f"Ensembles included. {VERDICTS} Epochs and seconds are those of one run on one thread, summed over an "
-        "ensemble.",
+        "Ensembles included. The configurations of the presets published and tuned come with the package "
+        f"(`src/polybasis/presets`), those of other rows are in [`{CONFIGURATIONS}`]({CONFIGURATIONS}). {VERDICTS} "
+        "Epochs and seconds are those of one run on one thread, summed over an ensemble.",
         *dataset_sections(compared, level=3),
         "",
         f"{len(results)} runs and {len(confirmed)} on fresh splits, {_minutes(results + confirmed) / 60:.2f} hours of "
         "training in total, one thread each.",
     ]
     write_atomically(folder / "README.md", ("\n".join(parts) + "\n").encode())
+    write_configurations(rows, folder / CONFIGURATIONS)
+
+
+def write_configurations(rows: Rows, folder: Path) -> None:
+    """Writes the configuration of every row that is not a preset of the package, as ``model-dataset-preset.toml``."""
+    for (dataset, model, preset), group in rows.groups.items():
+        config = Config.from_dict(group[0]["config"])
+        if all(load_preset(model, dataset, name) != config for name in get_args(Preset)):
+            write_atomically(folder / f"{model}-{dataset}-{preset}.toml", config.to_toml().encode())
 
 
 def _minutes(results: list[Result]) -> float:
@@ -122,8 +134,8 @@ def _paired_section(rows: Rows, fresh: Rows, folder: Path) -> list[str]:
     known = iter(holm([difference.p_value for difference in second if difference is not None]))
     lines = []
     for name, one, p, other in zip(names, first, adjusted, second, strict=True):
-        cells = ["not run", "", ""] if other is None else [str(other), f"{next(known):.3f}", MARKS[other.verdict]]
-        lines.append([*name, str(one), f"{p:.3f}", MARKS[one.verdict], *cells])
+        cells = ["not run", "", ""] if other is None else [str(other), _p_value(next(known)), MARKS[other.verdict]]
+        lines.append([*name, str(one), _p_value(p), MARKS[one.verdict], *cells])
     header = ["data set", "model", "baseline", "first 20 splits", "p", "verdict", "fresh splits", "p", "verdict"]
     from polybasis.report.figures import draw_differences, save
 
@@ -152,6 +164,10 @@ def _paired_section(rows: Rows, fresh: Rows, folder: Path) -> list[str]:
         "",
         "![Paired differences of the paper's models from the best tuned baseline](paired.png)",
     ]
+
+
+def _p_value(p: float) -> str:
+    return "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def _tally(differences: Sequence[Difference | None]) -> str:
@@ -203,13 +219,17 @@ def _fresh_section(fresh: Rows) -> list[str]:
 
 def _missing(fresh: Rows) -> str:
     """Names the rows that have no results, or not on all splits."""
-    missing = [
-        f"{model} ({preset}) on {dataset}"
-        for dataset in DATASETS
-        for model, preset in fresh_splits.rows(dataset)
-        if len(fresh.groups.get((dataset, model, preset), [])) < len(fresh_splits.SPLITS)
-    ]
-    return f"Not run on all of them: {', '.join(missing)}." if missing else "All rows are complete."
+    missing = []
+    for dataset in DATASETS:
+        rows = fresh_splits.rows(dataset)
+        absent = [
+            f"{model} ({preset})"
+            for model, preset in rows
+            if len(fresh.groups.get((dataset, model, preset), [])) < len(fresh_splits.SPLITS)
+        ]
+        if absent:
+            missing.append(dataset + ("" if len(absent) == len(rows) else f": {', '.join(absent)}"))
+    return f"Not run: {'; '.join(missing)}." if missing else "All rows are complete."
 
 
 def _agreement_section(compared: list[Row], rows: Rows, folder: Path) -> list[str]:
@@ -349,8 +369,8 @@ def _untuned_splits(rows: Rows) -> list[str]:
         return []
     return [
         "",
-        f"The row `tuned` of citeseer was tuned on splits 0 to {TUNED_SPLITS - 1}. On the other splits, with the paper's "
-        f"best being {mean:.2f} ± {interval:.2f} ({name}, one model):",
+        f"The row `tuned` of citeseer was tuned on splits 0 to {TUNED_SPLITS - 1}. On the other splits, with "
+        f"the paper's best being {mean:.2f} ± {interval:.2f} ({name}, one model):",
         "",
         markdown_table(["model", "preset", "models", "splits", "citeseer"], lines),
     ]

@@ -69,6 +69,11 @@ def read_mat(path: Path, *names: str) -> list[Any]:
     for name in names:
         if file[name].dtype.kind not in "biuf":
             raise ValueError(f"{path}: {name} has dtype {file[name].dtype}; expected real numbers")
+        if sp.issparse(file[name]) and file[name].format in ("csc", "csr"):
+            try:  # SciPy loads indices that are out of range, and crashes when it converts the matrix
+                file[name].check_format(full_check=True)
+            except ValueError as error:
+                raise ValueError(f"{path}: {name} is not a valid sparse matrix ({error})") from error
     return [file[name] for name in names]
 
 

@@ -50,12 +50,13 @@ def read_document(path: Path, *, sealed: Callable[[dict[str, Any]], bool] = lamb
     regular_file(path)
     try:
         document = json.loads(path.read_bytes())
+        if not isinstance(document, dict):
+            raise ValueError("expected a JSON object")
+        checksum = document.pop("checksum", None)
+        intact = checksum == _checksum(document) if checksum is not None or sealed(document) else True
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is damaged ({error})") from error
-    if not isinstance(document, dict):
-        raise ValueError(f"{path} is damaged (expected a JSON object)")
-    checksum = document.pop("checksum", None)
-    if (checksum is not None or sealed(document)) and checksum != _checksum(document):
+    if not intact:
         raise ValueError(f"{path}: checksum mismatch; the file is damaged")
     return document
 
@@ -86,9 +87,9 @@ class VerifiedFile:
 
     def __post_init__(self) -> None:
         self._unverified = -(-self.size // BLOCK)
-        self.verified = np.zeros(self._unverified, dtype=np.bool_)
-        if len(self.checksums) != 16 * self._unverified:
+        if self.size < 0 or len(self.checksums) != 16 * self._unverified:
             raise ValueError(f"the list of checksums of {self.path} is damaged")
+        self.verified = np.zeros(self._unverified, dtype=np.bool_)
 
     def verify(self, on_bytes: OnBytes | None = None) -> None:
         """Reads the blocks that have not been verified and compares their checksums.
@@ -146,8 +147,9 @@ class Manifest:
         """Creates the manifest of a folder from the entry of a document.
 
         Raises:
-            ValueError: if the entry is invalid.
+            ValueError: if the entry is invalid, or names a file outside the folder.
         """
+        self._folder = folder
         try:
             self._files = {
                 name: VerifiedFile(folder / name, int(record["size"]), str(record["xxh3"]))
@@ -155,6 +157,9 @@ class Manifest:
             }
         except (AttributeError, KeyError, TypeError) as error:
             raise ValueError(f"the list of files of {folder} is damaged ({error})") from error
+        for name, file in self._files.items():
+            if file.path.name != name:
+                raise ValueError(f"the list of files of {folder} is damaged ({name!r} is not the name of a file)")
 
     @staticmethod
     def records(folder: Path, names: Iterable[str]) -> dict[str, Any]:
@@ -162,8 +167,9 @@ class Manifest:
         return {name: _record(folder / name) for name in sorted(names)}
 
     def __getitem__(self, name: str) -> VerifiedFile:
+        """The checksums of a file. Raises ValueError if it has none."""
         if name not in self._files:
-            raise ValueError(f"the list of files has no checksums of {name}")
+            raise ValueError(f"{self._folder / name} has no checksums")
         return self._files[name]
 
     def verify_headers(self) -> None:

@@ -10,7 +10,8 @@ import os
 import stat
 import tomllib
 import zipfile
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -42,6 +43,25 @@ def regular_file(path: Path) -> int:
     if not stat.S_ISREG(status.st_mode):
         raise ValueError(f"{path} is a pipe, socket or device; expected a regular file")
     return status.st_size
+
+
+@contextmanager
+def errors_naming(path: Path, problem: str) -> Iterator[None]:
+    """Turns every error into one that names the file; parsers raise errors of many types for damaged files.
+
+    Args:
+        path: the file.
+        problem: what is wrong if an error occurs, such as ``not a MATLAB file, or a damaged one``.
+
+    Raises:
+        ValueError: for any error inside; errors that name the file already are raised as they are.
+    """
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, ValueError | OSError) and str(path) in f"{error} {getattr(error, 'filename', '')}":
+            raise
+        raise ValueError(f"{path}: {problem} ({_reason(error)})") from error
 
 
 def read_text(path: Path, limit: int = MAX_TEXT) -> str:
@@ -158,11 +178,9 @@ class Archive:
     def __init__(self, path: Path) -> None:
         self.path = path
         size = regular_file(path)
-        try:
+        with errors_naming(path, "not an archive of arrays, or a damaged one"):
             self._archive = zipfile.ZipFile(path)
             entries = self._archive.infolist()
-        except Exception as error:  # zipfile raises errors of many types for damaged archives
-            raise ValueError(f"{path}: not an archive of arrays, or a damaged one ({_reason(error)})") from error
         for entry in entries:
             if entry.flag_bits & 1:
                 raise ValueError(f"{path}: {entry.filename} is encrypted")
@@ -190,7 +208,7 @@ class Archive:
         entry = self._entries[name]
         try:
             file = self._archive.open(entry)
-        except Exception as error:  # see __init__
+        except Exception as error:  # zipfile raises errors of many types
             raise ValueError(f"{self._origin(name)} is damaged ({_reason(error)})") from error
         return file, read_array_header(file, self._origin(name), entry.file_size, kinds)
 
@@ -203,7 +221,7 @@ class Archive:
             while piece := file.read(min(PIECE, header.nbytes - at) or 1):  # the read at the end compares the checksum
                 values[at : at + len(piece)] = np.frombuffer(piece, np.uint8)
                 at += len(piece)
-        except Exception as error:  # see __init__
+        except Exception as error:  # as in open
             raise ValueError(f"{self._origin(name)} is damaged ({_reason(error)})") from error
         if at != header.nbytes:
             raise ValueError(f"{self._origin(name)} is truncated")
@@ -249,15 +267,13 @@ def read_sparse(path: Path) -> Any:
     rows, columns = (int(length) for length in shape)
     if min(rows, columns) < 0 or max(rows, columns) > max(1 << 21, 16 * len(data)):
         raise ValueError(f"{path}: shape ({rows}, {columns}) with {len(data):,} stored values; the header is damaged")
-    try:
+    with errors_naming(path, "not a valid sparse matrix"):
         if name == "coo":
             matrix = sp.coo_array((data, tuple(indices)), shape=(rows, columns))
         else:
             matrix = (sp.csr_array if name == "csr" else sp.csc_array)((data, *indices), shape=(rows, columns))
             matrix.check_format(full_check=True)
         return matrix.tocsr()
-    except Exception as error:  # SciPy raises ValueError, IndexError, OverflowError and others
-        raise ValueError(f"{path}: not a valid sparse matrix ({_reason(error)})") from error
 
 
 def _expected(kinds: str) -> str:

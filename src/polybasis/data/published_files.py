@@ -7,6 +7,8 @@ The split files of the LINKX repository are Python pickles; only those of penn94
 from __future__ import annotations
 
 import csv
+import zipfile
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +20,17 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from polybasis.data.dataset import Masks, Metric, NodeDataset, fixed_masks, make_dataset
-from polybasis.data.pickles import array_of, load_arrays
-from polybasis.foreign_files import read_arrays, regular_file
+from polybasis.data.pickles import integers, load_arrays
+from polybasis.foreign_files import MAX_RATIO, NUMBERS, errors_naming, read_arrays, regular_file
 
 MAX_CODES = 1 << 28  # numbers in one-hot features: 1 GiB
+MAX_SPLITS = 100
+MATLAB_NUMBERS = (
+    "double",
+    "single",
+    "logical",
+    *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
+)
 
 
 def heterophilous(name: str, path: Path, *, row_normalized: bool = False, metric: Metric = "accuracy") -> NodeDataset:
@@ -40,16 +49,19 @@ def heterophilous(name: str, path: Path, *, row_normalized: bool = False, metric
     )
     if x.ndim != 2 or y.shape != x.shape[:1] or edges.ndim != 2 or any(mask.shape[1:] != y.shape for mask in masks):
         raise ValueError(f"{path}: the shapes of the arrays do not match")
+    if y.dtype.kind not in "iu" or edges.dtype.kind not in "iu":
+        raise ValueError(f"{path}: edges of {edges.dtype}, classes of {y.dtype}; expected integers")
     columns = (torch.from_numpy(mask.T.astype(bool)) for mask in masks)
-    return make_dataset(
-        name,
-        torch.from_numpy(edges.T.astype(np.int64)),
-        torch.from_numpy(x),
-        torch.from_numpy(y),
-        row_normalized=row_normalized,
-        metric=metric,
-        fixed_splits=fixed_masks(*columns),
-    )
+    with errors_naming(path, "not a graph with features and classes"):
+        return make_dataset(
+            name,
+            torch.from_numpy(edges.T.astype(np.int64)),
+            torch.from_numpy(x.astype(np.float32)),
+            torch.from_numpy(y.astype(np.int64)),
+            row_normalized=row_normalized,
+            metric=metric,
+            fixed_splits=fixed_masks(*columns),
+        )
 
 
 def facebook100(name: str, folder: Path) -> NodeDataset:
@@ -65,10 +77,12 @@ def facebook100(name: str, folder: Path) -> NodeDataset:
     """
     path = folder / "data.mat"
     adjacency, info = _mat(path, "A", "local_info")
-    if not sp.issparse(adjacency) or info.ndim != 2 or info.shape[1] < 2 or adjacency.shape != 2 * info.shape[:1]:
-        raise ValueError(f"{path}: expected a square sparse matrix A and a row of local_info for each node")
+    if not sp.issparse(adjacency) or sp.issparse(info) or info.ndim != 2 or info.shape[1] < 2:
+        raise ValueError(f"{path}: expected a sparse matrix A and a table local_info")
+    if adjacency.shape != 2 * info.shape[:1]:
+        raise ValueError(f"{path}: A has shape {adjacency.shape}; expected a square with {len(info)} rows")
     edges = adjacency.tocsr().tocoo()
-    codes = info.astype(np.int64)
+    codes = _integers(path, info)
     columns = [np.unique(codes[:, i], return_inverse=True) for i in range(codes.shape[1]) if i != 1]
     width = sum(len(values) for values, _ in columns)
     if len(codes) * width > MAX_CODES:
@@ -76,9 +90,10 @@ def facebook100(name: str, folder: Path) -> NodeDataset:
     x = np.concatenate([np.eye(len(values), dtype=np.float32)[code.reshape(-1)] for values, code in columns], axis=1)
     splits = _penn94_splits(folder / "fb100-Penn94-splits.npy", len(codes)) if name == "penn94" else None
     pairs = np.stack([edges.row, edges.col]).astype(np.int64)
-    return make_dataset(
-        name, torch.from_numpy(pairs), torch.from_numpy(x), torch.from_numpy(codes[:, 1] - 1), fixed_splits=splits
-    )
+    with errors_naming(path, "not a graph with genders"):
+        return make_dataset(
+            name, torch.from_numpy(pairs), torch.from_numpy(x), torch.from_numpy(codes[:, 1] - 1), fixed_splits=splits
+        )
 
 
 def genius(folder: Path) -> NodeDataset:
@@ -93,57 +108,64 @@ def genius(folder: Path) -> NodeDataset:
 def _penn94_splits(path: Path, nodes: int) -> list[Masks]:
     regular_file(path)
     with path.open("rb") as file:
-        try:
+        with errors_naming(path, "not a NumPy array, or a damaged one"):
             np.lib.format.read_magic(file)
             np.lib.format.read_array_header_1_0(file)
-        except Exception as error:  # NumPy's parser raises errors of ten types
-            raise ValueError(f"{path}: not a NumPy array, or a damaged one ({error})") from error
         splits = load_arrays(path, file)
     found = []
-    try:
+    with errors_naming(path, "expected lists of nodes for train, valid and test"):
+        if type(splits) is not list or len(splits) > MAX_SPLITS:
+            raise ValueError(f"not a list of at most {MAX_SPLITS} splits")
         for split in splits:
             masks = torch.zeros(3, nodes, dtype=torch.bool)
             for mask, part in zip(masks, ("train", "valid", "test"), strict=True):
-                mask[torch.from_numpy(_nodes(split[part], nodes))] = True
+                here = integers(split[part])
+                if len(here) and (here.min() < 0 or here.max() >= nodes):
+                    raise ValueError(f"a node is outside 0 .. {nodes - 1}")
+                mask[torch.from_numpy(here)] = True
             found += fixed_masks(*masks)
-    except (ValueError, TypeError, KeyError, OverflowError) as error:
-        raise ValueError(f"{path}: expected lists of nodes for train, valid and test ({error})") from error
     return found
 
 
-def _nodes(found: Any, nodes: int) -> NDArray[np.int64]:
-    numbers = np.array(array_of(found), dtype=np.int64)
-    if numbers.ndim != 1 or (len(numbers) and (numbers.min() < 0 or numbers.max() >= nodes)):
-        raise ValueError(f"a node is outside 0 .. {nodes - 1}")
-    return numbers
-
-
 def _mat(path: Path, *names: str) -> list[Any]:
-    """Variables of a MATLAB file."""
-    regular_file(path)
-    try:
-        file = scipy.io.loadmat(path, variable_names=names)
-    except Exception as error:  # SciPy raises errors of many types for damaged files
-        raise ValueError(f"{path}: not a MATLAB file, or a damaged one ({error})") from error
-    if missing := [name for name in names if name not in file]:
-        raise ValueError(f"{path}: no variable {missing[0]!r}")
-    for name in names:
-        if file[name].dtype.kind not in "biuf":
-            raise ValueError(f"{path}: {name} has dtype {file[name].dtype}; expected real numbers")
-    return [file[name] for name in names]
+    """Arrays and sparse matrices of a MATLAB file; their type and size are checked before they are read."""
+    size = regular_file(path)
+    with errors_naming(path, "not a MATLAB file, or a damaged one"):
+        for name, shape, kind in scipy.io.whosmat(path, appendmat=False):
+            if name in names and kind not in (*MATLAB_NUMBERS, "sparse"):
+                raise ValueError(f"{name} is of type {kind}; expected numbers")  # cells and structures can be nested
+            if name in names and kind != "sparse" and prod(map(int, shape)) > MAX_RATIO * size:
+                raise ValueError(f"{name} claims {prod(map(int, shape)):,} numbers, more than the file can hold")
+        file = scipy.io.loadmat(path, variable_names=names, appendmat=False)
+        for name in names:
+            if name not in file:
+                raise ValueError(f"no variable {name!r}")
+            if file[name].dtype.kind not in NUMBERS:
+                raise ValueError(f"{name} has dtype {file[name].dtype}; expected real numbers")
+            if sp.issparse(file[name]):
+                file[name].tocsc().check_format(full_check=True)  # SciPy's own check leaves out the indices
+        return [file[name] for name in names]
+
+
+def _integers(path: Path, values: NDArray[Any]) -> NDArray[np.int64]:
+    """Integers that MATLAB stored as floats."""
+    if values.size and not (np.abs(values.astype(np.float64)) < 2**53).all():
+        raise ValueError(f"{path}: expected integers")
+    return values.astype(np.int64)
 
 
 def _in_one_mat(name: str, path: Path, metric: Metric = "accuracy") -> NodeDataset:
     edge_index, x, y = _mat(path, "edge_index", "node_feat", "label")
     if sp.issparse(edge_index) or sp.issparse(x) or sp.issparse(y) or x.ndim != 2 or y.size != len(x):
         raise ValueError(f"{path}: expected dense node_feat and a label for each of its rows")
-    return make_dataset(
-        name,
-        torch.from_numpy(edge_index.astype(np.int64)),
-        torch.from_numpy(x.astype(np.float32)),
-        torch.from_numpy(y.astype(np.int64)).flatten(),
-        metric=metric,
-    )
+    with errors_naming(path, "not a graph with features and labels"):
+        return make_dataset(
+            name,
+            torch.from_numpy(_integers(path, edge_index)),
+            torch.from_numpy(x.astype(np.float32)),
+            torch.from_numpy(_integers(path, y)).flatten(),
+            metric=metric,
+        )
 
 
 def twitch_gamers(folder: Path) -> NodeDataset:
@@ -152,25 +174,31 @@ def twitch_gamers(folder: Path) -> NodeDataset:
     Args:
         folder: folder of ``twitch-gamer_feat.csv`` and ``twitch-gamer_edges.csv``.
     """
-    for file_name in ("twitch-gamer_feat.csv", "twitch-gamer_edges.csv"):
-        regular_file(folder / file_name)
-    with (folder / "twitch-gamer_feat.csv").open(newline="") as file:
-        rows = sorted(csv.DictReader(file), key=lambda row: int(row["numeric_id"]))
-    languages = {language: i for i, language in enumerate(dict.fromkeys(row["language"] for row in rows))}
-    columns = [
-        [float(row["views"]) for row in rows],
-        [float(row["life_time"]) for row in rows],
-        [float(row["created_at"].replace("-", "")) for row in rows],
-        [float(row["updated_at"].replace("-", "")) for row in rows],
-        [float(row["dead_account"]) for row in rows],
-        [float(languages[row["language"]]) for row in rows],
-        [float(row["affiliate"]) for row in rows],
-    ]
-    x = torch.tensor(columns, dtype=torch.float64).T
-    x = (x - x.mean(0)) / x.std(0, correction=0).clamp(min=1e-12)
-    y = torch.tensor([int(row["mature"]) for row in rows])
-    edges = np.loadtxt(folder / "twitch-gamer_edges.csv", dtype=np.int64, delimiter=",", skiprows=1, ndmin=2)
-    return make_dataset("twitch-gamers", torch.from_numpy(edges.T.copy()), x, y)
+    path = folder / "twitch-gamer_feat.csv"
+    regular_file(path)
+    with errors_naming(path, "not a table of channels"):
+        with path.open(newline="", encoding="utf-8") as file:
+            rows = sorted(csv.DictReader(file), key=lambda row: int(row["numeric_id"]))
+        languages = {language: i for i, language in enumerate(dict.fromkeys(row["language"] for row in rows))}
+        columns = [
+            [float(row["views"]) for row in rows],
+            [float(row["life_time"]) for row in rows],
+            [float(row["created_at"].replace("-", "")) for row in rows],
+            [float(row["updated_at"].replace("-", "")) for row in rows],
+            [float(row["dead_account"]) for row in rows],
+            [float(languages[row["language"]]) for row in rows],
+            [float(row["affiliate"]) for row in rows],
+        ]
+        x = torch.tensor(columns, dtype=torch.float64).T
+        x = (x - x.mean(0)) / x.std(0, correction=0).clamp(min=1e-12)
+        if not torch.isfinite(x).all():
+            raise ValueError("a feature is not finite")
+        y = torch.tensor([int(row["mature"]) for row in rows])
+    path = folder / "twitch-gamer_edges.csv"
+    regular_file(path)
+    with errors_naming(path, "expected two nodes in each line"):
+        edges = np.loadtxt(path, dtype=np.int64, delimiter=",", skiprows=1, ndmin=2)
+        return make_dataset("twitch-gamers", torch.from_numpy(edges.T.copy()), x, y)
 
 
 def pokec(folder: Path) -> NodeDataset:
@@ -191,19 +219,23 @@ def wiki(folder: Path) -> NodeDataset:
 
     def tensor(part: str) -> Tensor:
         path = folder / f"wiki_{part}2M.pt"
-        regular_file(path)
-        try:
-            loaded = torch.load(path, weights_only=True)
-        except Exception as error:  # torch raises errors of many types for damaged and for malicious files
-            raise ValueError(f"{path}: not a tensor, or a damaged one ({str(error).splitlines()[0]})") from error
-        if not isinstance(loaded, Tensor):
-            raise ValueError(f"{path} holds a {type(loaded).__name__}; expected a tensor")
-        return loaded
+        size = regular_file(path)
+        with errors_naming(path, "not a tensor, or a damaged one"):
+            if zipfile.is_zipfile(path):  # a compressed storage would be unpacked before it can be checked
+                with zipfile.ZipFile(path) as archive:
+                    if any(entry.file_size > size for entry in archive.infolist()):
+                        raise ValueError("an entry claims more bytes than the file has")
+            loaded = torch.load(path, weights_only=True, map_location="cpu")
+            # Other classes and layouts, and strides of 0, can describe a tensor that is larger than its file.
+            if type(loaded) is not Tensor or loaded.layout != torch.strided or loaded.is_complex():
+                raise ValueError(f"{type(loaded).__name__}; expected a tensor of real numbers")
+            if loaded.numel() * loaded.element_size() > size:
+                raise ValueError(f"{loaded.numel():,} numbers, more than the file can hold")
+            return loaded
 
-    edges = tensor("edges")
-    return make_dataset(
-        "wiki", edges.T if edges.shape[0] != 2 else edges, tensor("features"), tensor("views").flatten()
-    )
+    edges, x, y = (tensor(part) for part in ("edges", "features", "views"))
+    with errors_naming(folder / "wiki_edges2M.pt", "not the edges of a graph with these features and views"):
+        return make_dataset("wiki", edges.T if edges.shape[0] != 2 else edges, x, y.flatten())
 
 
 def by_quantiles(value: Tensor, classes: int) -> Tensor:

@@ -279,6 +279,8 @@ def _read(path: Path, what: str, columns: int) -> _Table:
                 texts = [field.name for field in file.schema_arrow if pa.types.is_string(field.type)]
             with pyarrow.parquet.ParquetFile(path, read_dictionary=texts) as file:
                 arrays = [column.unify_dictionaries().combine_chunks() for column in file.read().columns]
+            for array in arrays:
+                array.validate(full=True)
         except (pa.ArrowException, OSError, MemoryError, UnicodeDecodeError) as error:
             raise ValueError(f"{path}: not a Parquet file, or a damaged one ({error})") from error
     else:

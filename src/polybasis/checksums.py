@@ -23,6 +23,10 @@ BLOCK = 1 << 20  # bytes of a file that share a checksum
 OnBytes = Callable[[int], None]  # called with the number of bytes that were verified
 
 
+class FormerVersionWarning(UserWarning):
+    """A file was written by an earlier version, without checksums, and is read unverified."""
+
+
 def digest(content: Any, seed: int = 0) -> str:
     """Checksum of text, bytes or a contiguous array, as 16 hexadecimal digits."""
     return xxhash.xxh3_64_hexdigest(content.encode() if isinstance(content, str) else content, seed)
@@ -83,13 +87,13 @@ class VerifiedFile:
     size: int
     checksums: str
     verified: NDArray[np.bool_] = field(init=False, repr=False)
-    _unverified: int = field(init=False, repr=False)
+    _complete: bool = field(init=False, repr=False, default=False)
 
     def __post_init__(self) -> None:
-        self._unverified = -(-self.size // BLOCK)
-        if self.size < 0 or len(self.checksums) != 16 * self._unverified:
+        blocks = -(-self.size // BLOCK)
+        if self.size < 0 or len(self.checksums) != 16 * blocks:
             raise ValueError(f"the list of checksums of {self.path} is damaged")
-        self.verified = np.zeros(self._unverified, dtype=np.bool_)
+        self.verified = np.zeros(blocks, dtype=np.bool_)
 
     def verify(self, on_bytes: OnBytes | None = None) -> None:
         """Reads the blocks that have not been verified and compares their checksums.
@@ -110,7 +114,7 @@ class VerifiedFile:
         Raises:
             FileNotFoundError, ValueError: as in :meth:`verify`.
         """
-        if self._unverified == 0:
+        if self._complete:
             return
         count = len(self.verified) + 1
         steps = np.bincount(first // BLOCK, minlength=count) - np.bincount(last // BLOCK + 1, minlength=count)
@@ -134,10 +138,10 @@ class VerifiedFile:
                         f"{self.path}: checksum mismatch in bytes {block * BLOCK:,} to "
                         f"{block * BLOCK + len(content):,}; the file is damaged"
                     )
-                self._unverified -= not self.verified[block]
                 self.verified[block] = True
                 if on_bytes is not None:
                     on_bytes(len(content))
+        self._complete = bool(self.verified.all())
 
 
 class Manifest:
@@ -171,6 +175,11 @@ class Manifest:
         if name not in self._files:
             raise ValueError(f"{self._folder / name} has no checksums")
         return self._files[name]
+
+    def require(self, *names: str) -> None:
+        """Raises ValueError if the manifest omits one of these files."""
+        for name in names:
+            self[name]
 
     def verify_headers(self) -> None:
         """Verifies the first block of each file, so that the headers of arrays can be parsed.

@@ -128,4 +128,29 @@ def _by_target(lines: list[dict[str, Any]]) -> str:
 
 
 def _cost(lines: list[dict[str, Any]]) -> list[str]:
-    raise NotImplementedError
+    """What ``benchmarks/verification.py`` measured."""
+    rows = [
+        [
+            line["case"],
+            *(f"{1e3 * seconds:,.0f}" for seconds in (*line["seconds"], *line["processor"])),
+            f"{1e3 * line['verification']:.2f}",
+            f"{100 * line['verification'] / line['processor'][0]:.2f} %",
+        ]
+        for line in lines
+    ]
+    first = lines[0]
+    header = ["", "elapsed, ms: before", "after", "processor, ms: before", "after", "verification, ms", "share"]
+    return [
+        "## Cost of verification",
+        "",
+        f"OptBasisGNN on a store of {first['rows']:,} rows ({first['bytes'] / 1e6:,.0f} MB), one thread, "
+        f"best of {first['runs']} runs without verification (*before*) and with it (*after*) in alternation. A start "
+        "opens the store and trains one epoch, cold from disk or warm from the page cache. *Verification* is the "
+        "processor time inside the functions that verify, and *share* is that time relative to the processor time "
+        "before. Other programs ran on the machine, so the other columns vary by several percent. Every block is "
+        "verified once: later epochs verify nothing.",
+        "",
+        "`python benchmarks/verification.py FOLDER 40000`",
+        "",
+        markdown_table(header, rows),
+    ]

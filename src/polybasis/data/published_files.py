@@ -8,29 +8,22 @@ from __future__ import annotations
 
 import csv
 import zipfile
-from math import prod
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.io
 import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from polybasis.data.dataset import Masks, Metric, NodeDataset, fixed_masks, make_dataset
+from polybasis.data.matlab import read_matlab
 from polybasis.data.pickles import integers, load_arrays
-from polybasis.foreign_files import MAX_RATIO, NUMBERS, errors_naming, read_arrays, regular_file
+from polybasis.foreign_files import errors_naming, read_arrays, regular_file
 
 MAX_CODES = 1 << 28  # numbers in one-hot features: 1 GiB
 MAX_SPLITS = 100
-MATLAB_NUMBERS = (
-    "double",
-    "single",
-    "logical",
-    *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
-)
 
 
 def heterophilous(name: str, path: Path, *, row_normalized: bool = False, metric: Metric = "accuracy") -> NodeDataset:
@@ -76,12 +69,12 @@ def facebook100(name: str, folder: Path) -> NodeDataset:
         ValueError: if a file is damaged.
     """
     path = folder / "data.mat"
-    adjacency, info = _mat(path, "A", "local_info")
+    adjacency, info = read_matlab(path, "A", "local_info")
     if not sp.issparse(adjacency) or sp.issparse(info) or info.ndim != 2 or info.shape[1] < 2:
         raise ValueError(f"{path}: expected a sparse matrix A and a table local_info")
     if adjacency.shape != 2 * info.shape[:1]:
         raise ValueError(f"{path}: A has shape {adjacency.shape}; expected a square with {len(info)} rows")
-    edges = adjacency.tocsr().tocoo()
+    edges = adjacency.tocoo()
     codes = _integers(path, info)
     columns = [np.unique(codes[:, i], return_inverse=True) for i in range(codes.shape[1]) if i != 1]
     width = sum(len(values) for values, _ in columns)
@@ -127,26 +120,6 @@ def _penn94_splits(path: Path, nodes: int) -> list[Masks]:
     return found
 
 
-def _mat(path: Path, *names: str) -> list[Any]:
-    """Arrays and sparse matrices of a MATLAB file; their type and size are checked before they are read."""
-    size = regular_file(path)
-    with errors_naming(path, "not a MATLAB file, or a damaged one"):
-        for name, shape, kind in scipy.io.whosmat(path, appendmat=False):
-            if name in names and kind not in (*MATLAB_NUMBERS, "sparse"):
-                raise ValueError(f"{name} is of type {kind}; expected numbers")  # cells and structures can be nested
-            if name in names and kind != "sparse" and prod(map(int, shape)) > MAX_RATIO * size:
-                raise ValueError(f"{name} claims {prod(map(int, shape)):,} numbers, more than the file can hold")
-        file = scipy.io.loadmat(path, variable_names=names, appendmat=False)
-        for name in names:
-            if name not in file:
-                raise ValueError(f"no variable {name!r}")
-            if file[name].dtype.kind not in NUMBERS:
-                raise ValueError(f"{name} has dtype {file[name].dtype}; expected real numbers")
-            if sp.issparse(file[name]):
-                file[name].tocsc().check_format(full_check=True)  # SciPy's own check leaves out the indices
-        return [file[name] for name in names]
-
-
 def _integers(path: Path, values: NDArray[Any]) -> NDArray[np.int64]:
     """Integers that MATLAB stored as floats."""
     if values.size and not (np.abs(values.astype(np.float64)) < 2**53).all():
@@ -155,7 +128,7 @@ def _integers(path: Path, values: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def _in_one_mat(name: str, path: Path, metric: Metric = "accuracy") -> NodeDataset:
-    edge_index, x, y = _mat(path, "edge_index", "node_feat", "label")
+    edge_index, x, y = read_matlab(path, "edge_index", "node_feat", "label")
     if sp.issparse(edge_index) or sp.issparse(x) or sp.issparse(y) or x.ndim != 2 or y.size != len(x):
         raise ValueError(f"{path}: expected dense node_feat and a label for each of its rows")
     with errors_naming(path, "not a graph with features and labels"):

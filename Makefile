@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: demo test quick check bench sanitize clean
+.PHONY: demo test quick check bench campaign sanitize clean
 
 demo: $(READY)
 	$(BIN)/polybasis demo --out demo
@@ -23,6 +23,11 @@ check: $(READY)
 
 bench: $(READY)
 	$(BIN)/polybasis bench
+
+# Damages files and kills commands 23,000 times, in about an hour; an interrupted campaign resumes.
+# For a part of it: make campaign CAMPAIGN="flips --cases 100".
+campaign: $(READY)
+	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m faults.campaign $(CAMPAIGN)
 
 # Runs the kernel tests with AddressSanitizer and UBSan (needs GCC), but for those that start processes or measure memory.
 # python -S keeps the editable install off sys.path.

@@ -136,14 +136,15 @@ def raw_graph(name: str) -> RawGraph:
     """A graph of three classes (two for genders and scores), whose words say something about them."""
     rng = np.random.default_rng(zlib.crc32(name.encode()))
     nodes = 600 if name in ("cora", "citeseer") else 90  # their public splits have 500 validation nodes
-    classes = 2 if name in ("tolokers", "genius", *CODED) else 3
+    classes = 2 if name in ("tolokers", "genius", "pokec", "twitch-gamers", *CODED) else 3
     y = rng.permutation(np.arange(nodes) % classes)
     chance = 0.05 + 0.3 * (np.arange(WORDS)[None, :] % classes == y[:, None])
     x = (rng.random((nodes, WORDS)) < chance).astype(np.float32)
     x[:, 0] = 1  # nobody is without words, and the last word occurs
     x[0, -1] = 1
     edges = np.concatenate([rng.integers(0, nodes, (4 * nodes, 2)), [[0, 0], [1, 2], [2, 1]]])
-    count = 5 if name == "penn94" else 0 if name in ("genius", "blogcatalog", *CODED, *GNN_BENCHMARK) else 10
+    no_splits = ("genius", "pokec", "twitch-gamers", "wiki", "blogcatalog", *CODED, *GNN_BENCHMARK)
+    count = 5 if name == "penn94" else 0 if name in no_splits else 10
     splits = np.stack([rng.permutation(np.arange(nodes) % 3 + 1) for _ in range(count)]) if count else None
     if name in CODED:  # one-hot codes of seven columns; the class is the second of them, 0 if unknown
         codes = rng.integers(0, 4, (nodes, 6))
@@ -220,9 +221,21 @@ def write_raw(name: str, root: Path) -> None:
         sp.save_npz(folder / "attrs.npz", sp.csr_matrix(graph.x))
         (folder / "edgelist.txt").write_text("".join(f"{a} {b}\n" for a, b in graph.edges))
         (folder / "labels.txt").write_text("".join(f"{node}\t{label + 1}\n" for node, label in enumerate(graph.y)))
+    elif name == "twitch-gamers":
+        columns = "views,mature,life_time,created_at,updated_at,numeric_id,dead_account,language,affiliate"
+        rows = [
+            f"{7 * i},{c},{i + 1},2017-02-17,2018-10-12,{i},0,{'EN' if i % 3 else 'DE'},1"
+            for i, c in enumerate(graph.y)
+        ]
+        (folder / "twitch-gamer_feat.csv").write_text("\n".join([columns, *rows]) + "\n")
+        pairs = "".join(f"{a},{b}\n" for a, b in graph.edges)
+        (folder / "twitch-gamer_edges.csv").write_text("numeric_id_1,numeric_id_2\n" + pairs)
+    elif name == "wiki":
+        for part, values in (("edges", graph.edges), ("features", graph.x), ("views", graph.y)):
+            torch.save(torch.from_numpy(values), folder / f"wiki_{part}2M.pt")
     else:
         content = {"edge_index": graph.edges.T, "node_feat": graph.x, "label": graph.y[None]}
-        scipy.io.savemat(folder / "data.mat", content)
+        scipy.io.savemat(folder / ("pokec.mat" if name == "pokec" else "data.mat"), content)
 
 
 @pytest.fixture

@@ -23,6 +23,10 @@ BLOCK = 1 << 20  # bytes of a file that share a checksum
 OnBytes = Callable[[int], None]  # called with the number of bytes that were verified
 
 
+class FormerVersionWarning(UserWarning):
+    """A file was written by an earlier version, without checksums, and is read unverified."""
+
+
 def digest(content: Any, seed: int = 0) -> str:
     """Checksum of text, bytes or a contiguous array, as 16 hexadecimal digits."""
     return xxhash.xxh3_64_hexdigest(content.encode() if isinstance(content, str) else content, seed)
@@ -50,12 +54,13 @@ def read_document(path: Path, *, sealed: Callable[[dict[str, Any]], bool] = lamb
     regular_file(path)
     try:
         document = json.loads(path.read_bytes())
+        if not isinstance(document, dict):
+            raise ValueError("expected a JSON object")
+        checksum = document.pop("checksum", None)
+        intact = checksum == _checksum(document) if checksum is not None or sealed(document) else True
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is damaged ({error})") from error
-    if not isinstance(document, dict):
-        raise ValueError(f"{path} is damaged (expected a JSON object)")
-    checksum = document.pop("checksum", None)
-    if (checksum is not None or sealed(document)) and checksum != _checksum(document):
+    if not intact:
         raise ValueError(f"{path}: checksum mismatch; the file is damaged")
     return document
 
@@ -82,13 +87,13 @@ class VerifiedFile:
     size: int
     checksums: str
     verified: NDArray[np.bool_] = field(init=False, repr=False)
-    _unverified: int = field(init=False, repr=False)
+    _complete: bool = field(init=False, repr=False, default=False)
 
     def __post_init__(self) -> None:
-        self._unverified = -(-self.size // BLOCK)
-        self.verified = np.zeros(self._unverified, dtype=np.bool_)
-        if len(self.checksums) != 16 * self._unverified:
+        blocks = -(-self.size // BLOCK)
+        if self.size < 0 or len(self.checksums) != 16 * blocks:
             raise ValueError(f"the list of checksums of {self.path} is damaged")
+        self.verified = np.zeros(blocks, dtype=np.bool_)
 
     def verify(self, on_bytes: OnBytes | None = None) -> None:
         """Reads the blocks that have not been verified and compares their checksums.
@@ -109,7 +114,7 @@ class VerifiedFile:
         Raises:
             FileNotFoundError, ValueError: as in :meth:`verify`.
         """
-        if self._unverified == 0:
+        if self._complete:
             return
         count = len(self.verified) + 1
         steps = np.bincount(first // BLOCK, minlength=count) - np.bincount(last // BLOCK + 1, minlength=count)
@@ -133,10 +138,10 @@ class VerifiedFile:
                         f"{self.path}: checksum mismatch in bytes {block * BLOCK:,} to "
                         f"{block * BLOCK + len(content):,}; the file is damaged"
                     )
-                self._unverified -= not self.verified[block]
                 self.verified[block] = True
                 if on_bytes is not None:
                     on_bytes(len(content))
+        self._complete = bool(self.verified.all())
 
 
 class Manifest:
@@ -146,8 +151,9 @@ class Manifest:
         """Creates the manifest of a folder from the entry of a document.
 
         Raises:
-            ValueError: if the entry is invalid.
+            ValueError: if the entry is invalid, or names a file outside the folder.
         """
+        self._folder = folder
         try:
             self._files = {
                 name: VerifiedFile(folder / name, int(record["size"]), str(record["xxh3"]))
@@ -155,6 +161,9 @@ class Manifest:
             }
         except (AttributeError, KeyError, TypeError) as error:
             raise ValueError(f"the list of files of {folder} is damaged ({error})") from error
+        for name, file in self._files.items():
+            if file.path.name != name:
+                raise ValueError(f"the list of files of {folder} is damaged ({name!r} is not the name of a file)")
 
     @staticmethod
     def records(folder: Path, names: Iterable[str]) -> dict[str, Any]:
@@ -162,9 +171,15 @@ class Manifest:
         return {name: _record(folder / name) for name in sorted(names)}
 
     def __getitem__(self, name: str) -> VerifiedFile:
+        """The checksums of a file. Raises ValueError if it has none."""
         if name not in self._files:
-            raise ValueError(f"the list of files has no checksums of {name}")
+            raise ValueError(f"{self._folder / name} has no checksums")
         return self._files[name]
+
+    def require(self, *names: str) -> None:
+        """Raises ValueError if the manifest omits one of these files."""
+        for name in names:
+            self[name]
 
     def verify_headers(self) -> None:
         """Verifies the first block of each file, so that the headers of arrays can be parsed.

@@ -77,6 +77,6 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
             value = json.loads(line)
         except (ValueError, RecursionError):  # not JSON, not UTF-8, or nested too deeply
             continue
-        if isinstance(value, dict):
+        if isinstance(value, dict) and isinstance(value.get("key", ""), str):
             found.append(value)
     return found

@@ -10,7 +10,8 @@ import os
 import stat
 import tomllib
 import zipfile
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -42,6 +43,25 @@ def regular_file(path: Path) -> int:
     if not stat.S_ISREG(status.st_mode):
         raise ValueError(f"{path} is a pipe, socket or device; expected a regular file")
     return status.st_size
+
+
+@contextmanager
+def errors_naming(path: Path, problem: str) -> Iterator[None]:
+    """Turns every error into one that names the file; parsers raise errors of many types for damaged files.
+
+    Args:
+        path: the file.
+        problem: what is wrong if an error occurs, such as ``not a MATLAB file, or a damaged one``.
+
+    Raises:
+        ValueError: for any error inside; errors that name the file already are raised as they are.
+    """
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, ValueError | OSError) and str(path) in f"{error} {getattr(error, 'filename', '')}":
+            raise
+        raise ValueError(f"{path}: {problem} ({_reason(error)})") from error
 
 
 def read_text(path: Path, limit: int = MAX_TEXT) -> str:
@@ -158,11 +178,9 @@ class Archive:
     def __init__(self, path: Path) -> None:
         self.path = path
         size = regular_file(path)
-        try:
+        with errors_naming(path, "not an archive of arrays, or a damaged one"):
             self._archive = zipfile.ZipFile(path)
             entries = self._archive.infolist()
-        except Exception as error:  # zipfile raises errors of many types for damaged archives
-            raise ValueError(f"{path}: not an archive of arrays, or a damaged one ({_reason(error)})") from error
         for entry in entries:
             if entry.flag_bits & 1:
                 raise ValueError(f"{path}: {entry.filename} is encrypted")
@@ -190,7 +208,7 @@ class Archive:
         entry = self._entries[name]
         try:
             file = self._archive.open(entry)
-        except Exception as error:  # see __init__
+        except Exception as error:  # zipfile raises errors of many types
             raise ValueError(f"{self._origin(name)} is damaged ({_reason(error)})") from error
         return file, read_array_header(file, self._origin(name), entry.file_size, kinds)
 
@@ -203,7 +221,7 @@ class Archive:
             while piece := file.read(min(PIECE, header.nbytes - at) or 1):  # the read at the end compares the checksum
                 values[at : at + len(piece)] = np.frombuffer(piece, np.uint8)
                 at += len(piece)
-        except Exception as error:  # see __init__
+        except Exception as error:  # as in open
             raise ValueError(f"{self._origin(name)} is damaged ({_reason(error)})") from error
         if at != header.nbytes:
             raise ValueError(f"{self._origin(name)} is truncated")
@@ -245,6 +263,13 @@ def read_sparse(path: Path) -> Any:
     return sparse_matrix(path, name, shape, data, indices)
 
 
+def integers_of(path: Path, values: NDArray[Any]) -> NDArray[np.int64]:
+    """Integers that are stored as floats, as MATLAB does. Raises ValueError if they do not fit."""
+    if values.size and not (np.abs(values.astype(np.float64)) < 2**53).all():
+        raise ValueError(f"{path}: expected integers")
+    return values.astype(np.int64)
+
+
 def sparse_matrix(path: Path, kind: str, shape: NDArray[Any], data: NDArray[Any], indices: list[NDArray[Any]]) -> Any:
     """A sparse matrix from arrays of a file, as a ``csr_array``.
 
@@ -267,15 +292,13 @@ def sparse_matrix(path: Path, kind: str, shape: NDArray[Any], data: NDArray[Any]
         raise ValueError(f"{path}: shape ({rows}, {columns}) with {len(data):,} stored values; the header is damaged")
     if kind != "coo" and (np.diff(indices[1].astype(np.int64)) < 0).any():  # SciPy overlooks it if the last is 0
         raise ValueError(f"{path}: not a valid sparse matrix (the offsets decrease)")
-    try:
+    with errors_naming(path, "not a valid sparse matrix"):
         if kind == "coo":
             matrix = sp.coo_array((data, tuple(indices)), shape=(rows, columns))
         else:
             matrix = (sp.csr_array if kind == "csr" else sp.csc_array)((data, *indices), shape=(rows, columns))
             matrix.check_format(full_check=True)
         return matrix.tocsr()
-    except Exception as error:  # SciPy raises ValueError, IndexError, OverflowError and others
-        raise ValueError(f"{path}: not a valid sparse matrix ({_reason(error)})") from error
 
 
 def _expected(kinds: str) -> str:

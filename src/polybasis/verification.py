@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
-from polybasis.checksums import OnBytes
+from polybasis.checksums import FormerVersionWarning, OnBytes
 
 
 def verify(path: str | Path, on_bytes: OnBytes | None = None) -> str:
@@ -19,9 +20,18 @@ def verify(path: str | Path, on_bytes: OnBytes | None = None) -> str:
 
     Raises:
         FileNotFoundError: if a file is missing.
-        ValueError: if a file is damaged, or the path is none of these; the message gives the file.
+        ValueError: if a file is damaged, was written by an earlier version, without checksums, or the path is none of
+            these; the message gives the file.
     """
-    path = Path(path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FormerVersionWarning)
+        try:
+            return _verify(Path(path), on_bytes)
+        except FormerVersionWarning as notice:
+            raise ValueError(str(notice)) from None
+
+
+def _verify(path: Path, on_bytes: OnBytes | None) -> str:
     if (path / "store.json").exists():
         from polybasis.store.basis_store import open_store
 

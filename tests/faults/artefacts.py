@@ -39,6 +39,16 @@ def quick(**values: Any) -> Config:
     return Config.of("gpr-gnn", **{"hidden": 4, "K": 2, "epochs": 4, **values})
 
 
+def write_once(folder: Path, write: Callable[[Path], None]) -> None:
+    """Writes a folder unless it exists; an interrupted call leaves nothing."""
+    if not folder.exists():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
+            (Path(scratch) / "new").mkdir()
+            write(Path(scratch) / "new")
+            (Path(scratch) / "new").replace(folder)
+
+
 # ---- writing -------------------------------------------------------------------------------------------------------
 
 

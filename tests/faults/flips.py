@@ -9,23 +9,29 @@ from pathlib import Path
 
 import numpy as np
 
-from faults.artefacts import USES, WRITERS
-from faults.isolation import run_isolated
+from faults.artefacts import USES, WRITERS, write_once
+from faults.isolation import SCRATCH, run_isolated
 from faults.judgement import judge
 from faults.mutations import DAMAGE, DAMAGE_TO_JOURNAL, mutate
 from faults.record import Record
 
+PART = "flips"
 
-def write_artefacts(folder: Path) -> Path:
-    """Writes one artefact of every kind."""
+
+def run(numbers: range, folder: Path) -> list[Record]:
+    """Examines cases in a process of their own.
+
+    Args:
+        numbers: the cases.
+        folder: folder for one artefact of every kind, which are written if it does not exist.
+    """
+    write_once(folder, _write_artefacts)
+    return run_isolated(partial(examine, artefacts=folder), numbers)
+
+
+def _write_artefacts(folder: Path) -> None:
     for name, write in WRITERS.items():
         write(folder / name)
-    return folder
-
-
-def run(numbers: range, artefacts: Path) -> list[Record]:
-    """Examines cases in a process of their own."""
-    return run_isolated(partial(examine, artefacts=artefacts), numbers)
 
 
 def examine(number: int, artefacts: Path) -> Record:
@@ -35,17 +41,17 @@ def examine(number: int, artefacts: Path) -> Record:
     files = sorted(path for path in honest.rglob("*") if path.is_file())
     chosen = files[number // len(WRITERS) % len(files)].relative_to(honest)
     expected = _expected(artefacts, name)
-    with tempfile.TemporaryDirectory() as scratch:
+    with tempfile.TemporaryDirectory(dir=SCRATCH) as scratch:
         copy = Path(shutil.copytree(honest, Path(scratch) / "copy"))
         mutations = DAMAGE_TO_JOURNAL if name == "study" else DAMAGE
         damaged, fault = mutate((honest / chosen).read_bytes(), mutations, np.random.default_rng([number, 1]))
         (copy / chosen).write_bytes(damaged)
         label = "weights" if chosen.name.startswith("weights-") else chosen
-        record = Record("flips", f"{name}/{label}", number, fault)
-        return judge(record, lambda: USES[name](copy) == expected, place=str(copy))
+        record = Record(PART, f"{name}/{label}", number, fault)
+        return judge(record, lambda: USES[name](copy) == expected, folder=copy)
 
 
 @cache
 def _expected(artefacts: Path, name: str) -> str:
-    with tempfile.TemporaryDirectory() as scratch:
+    with tempfile.TemporaryDirectory(dir=SCRATCH) as scratch:
         return USES[name](Path(shutil.copytree(artefacts / name, Path(scratch) / "copy")))

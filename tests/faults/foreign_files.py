@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import re
 import shutil
 import sys
 import tempfile
@@ -17,19 +18,25 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import scipy.sparse as sp
-from conftest import write_raw
+from conftest import write_papers100m, write_raw
+from PIL import Image
 
-from faults.artefacts import dataset, write_graph, write_model
-from faults.isolation import run_isolated
+from faults.artefacts import dataset, write_graph, write_model, write_once, write_store
+from faults.isolation import SCRATCH, run_isolated
 from faults.judgement import judge
 from faults.mutations import FOREIGN, mutate
 from faults.record import Record
 from polybasis.cli.app import main
-from polybasis.train import Config
+from polybasis.data.images import read_image
+from polybasis.store.papers100m import build_papers100m
+from polybasis.train import Config, Job, Source, run_job
 from polybasis.train.results import read_results
 
-# text, pickles, an .npz archive, a .mat file, an .npz archive of sparse matrices, and a sparse matrix with text
-PUBLISHED = ("texas", "cora", "tolokers", "reed98", "dblp", "blogcatalog")
+PART = "foreign files"
+PUBLISHED = (
+    "texas", "actor", "cora", "tolokers", "reed98", "penn94", "genius", "pokec", "twitch-gamers", "wiki", "dblp",
+    "blogcatalog",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -82,6 +89,14 @@ def _predict(folder: Path) -> None:
     run_command("predict", folder / "model", folder / "graph", "--out", folder / "out.csv")
 
 
+def _predict_on_store(folder: Path) -> None:
+    run_command("predict", folder / "model", folder / "store", "--out", folder / "out.csv")
+
+
+def _build_papers100m(folder: Path) -> None:
+    build_papers100m(folder / "papers", folder / "out", 1 << 30)
+
+
 def _list(folder: Path, name: str) -> None:
     run_command("datasets", "list", name, "--data-root", folder)
 
@@ -98,18 +113,20 @@ READERS = {
     "results": Reader("documents", "results.jsonl", lambda folder: read_results(folder / "results.jsonl")),
     "model": Reader("saved", "model/*", _predict),
     "graph folder": Reader("saved", "graph/*", _predict),
+    "store": Reader("stored", "store/*", _predict_on_store),
+    "image": Reader("images", "*.*", lambda folder: [read_image(path) for path in sorted(folder.iterdir())]),
+    "papers100M": Reader("papers100m", "papers/**/*", _build_papers100m),
     **{f"published {name}": Reader(name, "**/raw/*", partial(_list, name=name)) for name in PUBLISHED},
 }
 
 
-def write_examples(folder: Path) -> Path:
-    """Writes valid files for all readers."""
+def _write_examples(folder: Path) -> None:
     data = dataset()
     low, high = data.graph.edge_index().numpy()
     once = low < high
     pairs = np.column_stack([low[once], high[once]])
     x, y = np.asarray(data.x), data.y.numpy()
-    for name in ("tables", "numbered", "documents", "saved"):
+    for name in ("tables", "numbered", "documents", "saved", "stored", "images", "papers100m"):
         (folder / name).mkdir(parents=True)
     for prefix, suffix in (("n", ""), ("", "-numbers")):
         names = np.array([f"{prefix}{i}" for i in range(len(y))])
@@ -131,16 +148,29 @@ def write_examples(folder: Path) -> Path:
         np.save(folder / "numbered" / f"{name}.npy", array)
     (folder / "documents" / "config.toml").write_text(Config.of("optbasisgnn", K=4).to_toml())
     (folder / "documents" / "results.jsonl").write_text('{"key": "a", "test_score": 0.5, "config": {"K": 3}}\n' * 5)
+    for suffix in ("png", "jpg", "gif", "tiff", "webp"):
+        pixels = np.random.default_rng(0).integers(0, 255, (16, 12, 3), dtype=np.uint8)
+        Image.fromarray(pixels).save(folder / "images" / f"image.{suffix}")
+    write_papers100m(folder / "papers100m" / "papers", pairs, len(y))
     write_model(folder / "saved" / "model")
     write_graph(folder / "saved" / "graph")
+    write_store(folder / "stored" / "store")
+    config = Config.of("optbasisgnn", precomputed=True, hidden=4, K=3, epochs=2)
+    source = Source.folder(folder / "stored" / "store")
+    run_job(Job(config, source, source.protocol, 0, 0), out=folder / "stored" / "model")
     for name in PUBLISHED:
         write_raw(name, folder / name)
-    return folder
 
 
-def run(numbers: range, examples: Path) -> list[Record]:
-    """Examines cases in a process of their own."""
-    return run_isolated(partial(examine, examples=examples), numbers)
+def run(numbers: range, folder: Path) -> list[Record]:
+    """Examines cases in a process of their own.
+
+    Args:
+        numbers: the cases.
+        folder: folder for valid files of every format, which are written if it does not exist.
+    """
+    write_once(folder, _write_examples)
+    return run_isolated(partial(examine, examples=folder), numbers)
 
 
 def examine(number: int, examples: Path) -> Record:
@@ -151,11 +181,12 @@ def examine(number: int, examples: Path) -> Record:
     files = sorted(path for path in honest.glob(reader.pattern) if path.is_file() and "-numbers" not in path.name)
     chosen = files[number // len(READERS) % len(files)].relative_to(honest)
     memory = _honest_memory(examples, name)
-    with tempfile.TemporaryDirectory() as scratch:
+    with tempfile.TemporaryDirectory(dir=SCRATCH) as scratch:
         copy = Path(shutil.copytree(honest, Path(scratch) / "copy"))
         content, fault = mutate((honest / chosen).read_bytes(), FOREIGN, np.random.default_rng([number, 2]))
         (copy / chosen).write_bytes(content)
-        record = Record("foreign files", f"{name}: {chosen.name}", number, fault)
+        target = re.sub(r"_\d\.npz$", "_*.npz", re.sub("weights-.*", "weights", chosen.name))
+        record = Record(PART, f"{name}: {target}", number, fault)
         return _read(record, reader, copy, memory)
 
 
@@ -163,9 +194,9 @@ def examine(number: int, examples: Path) -> Record:
 def _honest_memory(examples: Path, name: str) -> int:
     """Growth of the resident memory with the unchanged files, which must be accepted."""
     reader = READERS[name]
-    with tempfile.TemporaryDirectory() as scratch:
+    with tempfile.TemporaryDirectory(dir=SCRATCH) as scratch:
         copy = Path(shutil.copytree(examples / reader.folder, Path(scratch) / "copy"))
-        record = _read(Record("foreign files", name, 0, "none"), reader, copy, 0)
+        record = _read(Record(PART, name, 0, "none"), reader, copy, 0)
     if record.verdict != "accepted":
         raise RuntimeError(f"{name}: the example is refused ({record.verdict}: {record.message})")
     return record.memory
@@ -176,6 +207,6 @@ def _read(record: Record, reader: Reader, folder: Path, honest_memory: int) -> R
         reader.read(folder)
         return True
 
-    judged = judge(record, use, place=str(folder), honest_memory=honest_memory)
+    judged = judge(record, use, folder=folder, honest_memory=honest_memory)
     several_lines = judged.verdict == "refused" and judged.message.count("polybasis: ") > 1
     return replace(judged, verdict="several lines", failed=True) if several_lines else judged

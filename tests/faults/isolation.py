@@ -7,6 +7,7 @@ import json
 import multiprocessing
 import os
 import resource
+import signal
 import tempfile
 import warnings
 from collections.abc import Callable, Sequence
@@ -19,6 +20,8 @@ from faults.record import Record
 
 GRACE = 20.0  # further seconds for native code that does not notice the alarm
 ADDRESS_SPACE = 4 << 30  # limit on the growth of a process's address space
+
+SCRATCH = "/dev/shm" if Path("/dev/shm").is_dir() else None  # cases write many small files
 
 Examine = Callable[[int], Record]
 
@@ -76,6 +79,7 @@ def _wait(process: Any, file: Path) -> None:
 
 def _examine_all(examine: Examine, numbers: Sequence[int], file: Path) -> None:
     warnings.simplefilter("ignore")
+    signal.signal(signal.SIGINT, lambda *_: None)  # the campaign finishes its cases when it is interrupted
     gc.freeze()  # the modules; they need not be searched for garbage after every case
     limit = memory_of_process("VmSize") + ADDRESS_SPACE
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))

@@ -21,16 +21,17 @@ class TooSlowError(BaseException):
     """A case exceeded its time; not an Exception, so that no reader catches it."""
 
 
-def judge(record: Record, use: Callable[[], bool], place: str, honest_memory: int = 0) -> Record:
+def judge(record: Record, use: Callable[[], bool], folder: Path, honest_memory: int = 0) -> Record:
     """Completes the record of a case.
 
     Args:
         record: what was injected.
         use: uses the file and returns whether the outcome is acceptable.
-        place: the path that an error message must contain.
+        folder: an error message must name a file in this folder.
         honest_memory: growth of the resident memory with an undamaged file.
     """
-    gc.collect()
+    files = [str(path) for path in folder.rglob("*") if path.is_file()]
+    gc.collect(1)
     Path("/proc/self/clear_refs").write_text("5")  # resets the peak
     before, start, message = memory_of_process("VmRSS"), time.monotonic(), ""
     try:
@@ -40,7 +41,8 @@ def judge(record: Record, use: Callable[[], bool], place: str, honest_memory: in
         message = " ".join(str(error).split())
         if isinstance(error, OSError) and error.filename:
             message = f"{error.filename}: {error.strerror}"
-        verdict, failed = ("refused", False) if place in message else ("refused without the file", True)
+        named = any(file in message for file in files)
+        verdict, failed = ("refused", False) if named else ("refused without the file", True)
     except TooSlowError:
         verdict, failed = f"over {SECONDS:.0f} s", True
     except Exception as error:

@@ -20,47 +20,49 @@ def _place(content: bytes, rng: Rng) -> int:
 
 def flip_bit(content: bytes, rng: Rng) -> tuple[bytes, str]:
     if not content:
-        return b"\0", "one byte added to an empty file"
+        return b"\0", "byte added to an empty file"
     place, bit = _place(content, rng), int(rng.integers(8))
-    return content[:place] + bytes([content[place] ^ 1 << bit]) + content[place + 1 :], f"bit {bit} of byte {place}"
+    return content[:place] + bytes([content[place] ^ 1 << bit]) + content[
+        place + 1 :
+    ], f"bit flipped: {bit} of byte {place}"
 
 
 def change_byte(content: bytes, rng: Rng) -> tuple[bytes, str]:
     if not content:
-        return b"\xff", "one byte added to an empty file"
+        return b"\xff", "byte added to an empty file"
     place, change = _place(content, rng), int(rng.integers(1, 256))
-    return content[:place] + bytes([content[place] ^ change]) + content[place + 1 :], f"byte {place} changed"
+    return content[:place] + bytes([content[place] ^ change]) + content[place + 1 :], f"byte changed: {place}"
 
 
 def change_header(content: bytes, rng: Rng) -> tuple[bytes, str]:
     changed, fault = change_byte(content[:HEADER], rng)
-    return changed + content[HEADER:], fault
+    return changed + content[HEADER:], f"header {fault}"
 
 
 def cut(content: bytes, rng: Rng) -> tuple[bytes, str]:
     length = _place(content, rng)
-    return content[:length], f"cut to {length} bytes"
+    return content[:length], f"cut: {length} bytes left"
 
 
 def append(content: bytes, rng: Rng) -> tuple[bytes, str]:
     more = rng.bytes(int(rng.integers(1, 65)))
-    return content + more, f"{len(more)} bytes appended"
+    return content + more, f"bytes appended: {len(more)}"
 
 
 def insert(content: bytes, rng: Rng) -> tuple[bytes, str]:
     place, more = _place(content, rng), rng.bytes(int(rng.integers(1, 17)))
-    return content[:place] + more + content[place:], f"{len(more)} bytes inserted at {place}"
+    return content[:place] + more + content[place:], f"bytes inserted: {len(more)} at {place}"
 
 
 def repeat_chunk(content: bytes, rng: Rng) -> tuple[bytes, str]:
     start, end = sorted((_place(content, rng), _place(content, rng)))
-    return content[:end] + content[start:], f"bytes {start} to {end} repeated"
+    return content[:end] + content[start:], f"part repeated: bytes {start} to {end}"
 
 
 def splice(content: bytes, rng: Rng) -> tuple[bytes, str]:
     """Exchanges two parts of the file."""
     first, second = sorted((_place(content, rng), _place(content, rng)))
-    return content[second:] + content[first:second] + content[:first], f"parts at {first} and {second} exchanged"
+    return content[second:] + content[first:second] + content[:first], f"parts exchanged: at {first} and {second}"
 
 
 def replace_number(content: bytes, rng: Rng) -> tuple[bytes, str]:
@@ -69,7 +71,9 @@ def replace_number(content: bytes, rng: Rng) -> tuple[bytes, str]:
     if not places:
         return change_byte(content, rng)
     chosen, huge = places[int(rng.integers(len(places)))], HUGE[int(rng.integers(len(HUGE)))]
-    return content[: chosen.start()] + huge + content[chosen.end() :], f"number at {chosen.start()} is {huge.decode()}"
+    return content[: chosen.start()] + huge + content[
+        chosen.end() :
+    ], f"number replaced: at {chosen.start()} by {huge.decode()}"
 
 
 DAMAGE: tuple[Mutation, ...] = (flip_bit, flip_bit, change_byte, change_byte, cut, append)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import optuna
 import torch
+import typer.main
 
 import polybasis.cli.app
 import polybasis.data.tables
@@ -14,4 +17,5 @@ import polybasis.store.synthetic
 import polybasis.train.tune  # noqa: F401
 
 torch.set_num_threads(1)
+typer.main.get_command = cache(typer.main.get_command)  # building the command takes longer than most cases
 optuna.logging.set_verbosity(optuna.logging.WARNING)

@@ -13,7 +13,7 @@ class Record:
         part: the part of the campaign, such as ``flips``.
         target: what the fault hit, such as ``store/vectors.npy`` or a command.
         number: number of the case, which seeds it.
-        fault: description of the fault.
+        fault: the kind of fault and, after a colon, its details.
         verdict: the outcome in a few words, such as ``refused``.
         failed: whether the outcome breaks a promise.
         message: the error message or the difference found.

@@ -13,12 +13,12 @@ pytestmark = pytest.mark.slow
 
 
 def test_no_damage_to_a_written_file_changes_an_outcome(tmp_path: Path) -> None:
-    records = flips.run(range(150), flips.write_artefacts(tmp_path))
+    records = flips.run(range(150), tmp_path / "artefacts")
     assert len(records) == 150
     assert not describe_failures(records)
 
 
 def test_no_mutated_file_ends_in_a_traceback(tmp_path: Path) -> None:
-    records = foreign_files.run(range(300), foreign_files.write_examples(tmp_path))
+    records = foreign_files.run(range(300), tmp_path / "examples")
     assert len(records) == 300
     assert not describe_failures(records)

@@ -268,7 +268,7 @@ def test_papers100m_is_read_as_a_stream(edges: np.ndarray, tmp_path: Path, monke
     with pytest.raises(FileNotFoundError, match=r"valid\.csv\.gz does not exist; get ogbn-papers100M from"):
         build_papers100m(root, tmp_path / "other", 1 << 30)
     with pytest.raises(ValueError, match="no array 'node_feet'"):
-        NpzArray(root / "raw" / "data.npz", "node_feet")
+        NpzArray(root / "raw" / "data.npz", "node_feet", 2)
 
 
 def test_a_folder_of_a_named_data_set_has_its_identity(tmp_path: Path) -> None:

@@ -71,6 +71,10 @@ def main() -> None:
         _exit(f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error))
     except (ValueError, TypeError, ImportError, OverflowError) as error:
         _exit(str(error))
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and "can't allocate memory" not in str(error):  # torch's MemoryError
+            raise
+        _exit(f"not enough memory ({error})")
     except (KeyboardInterrupt, typer.Abort):
         _exit("interrupted", 130)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from polybasis.cli.options import AsJson, DataRoot, parse_size, refuse
+from polybasis.cli.printable import echo
 
 if TYPE_CHECKING:
     from polybasis.store.graph_folder import GraphFolder
@@ -175,4 +176,4 @@ def _print(folder: GraphFolder, as_json: bool) -> None:
     if as_json:
         print_json({"folder": str(folder.path), "nodes": folder.num_nodes, "nonzeros": folder.nonzeros})
     else:
-        typer.echo(f"{folder.num_nodes:,} nodes and {folder.nonzeros:,} nonzeros in {folder.path}")
+        echo(f"{folder.num_nodes:,} nodes and {folder.nonzeros:,} nonzeros in {folder.path}")

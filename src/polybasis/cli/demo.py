@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from polybasis.cli.options import AsJson
+from polybasis.cli.printable import echo
 
 if TYPE_CHECKING:
     from polybasis.report.page import Page
@@ -33,7 +34,7 @@ def demo(
     if as_json:
         print_json({"report": str(out / "report.html"), "results": str(out / "results.jsonl")})
     else:
-        typer.echo(f"report in {out / 'report.html'}, results in {out / 'results.jsonl'}")
+        echo(f"report in {out / 'report.html'}, results in {out / 'results.jsonl'}")
 
 
 def _filters(page: Page, out: Path) -> None:

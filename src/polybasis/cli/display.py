@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from polybasis.cli.printable import echo, printable
 from polybasis.train.results import Result, summarize
 
 if TYPE_CHECKING:
@@ -20,8 +21,25 @@ if TYPE_CHECKING:
     from polybasis.train.fitting import OnEpoch
     from polybasis.train.fitting import Progress as Epoch
 
-console = Console(stderr=True, markup=False)
+
+class SafeConsole(Console):
+    """Prints text as it is, without markup, and escapes what would control the terminal."""
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        for table in (item for item in objects if isinstance(item, Table)):
+            table.title = _safe(table.title)
+            for column in table.columns:
+                column.header, column._cells = _safe(column.header), [_safe(cell) for cell in column._cells]
+        super().print(*(_safe(item) for item in objects), **options)
+
+
+def _safe(item: Any) -> Any:
+    return printable(item) if isinstance(item, str) else item
+
+
+console = SafeConsole(stderr=True, markup=False)
 FILE_WIDTH = 200  # width of tables that are not printed to a terminal
+DESCRIPTION = TextColumn("{task.description}", markup=False)
 
 
 def print_json(document: Any) -> None:
@@ -33,7 +51,7 @@ def print_table(table: Table) -> None:
     """Prints a table to standard output. In narrow terminals, text is wrapped, not truncated."""
     for column in table.columns:
         column.overflow = "fold"
-    Console(width=None if sys.stdout.isatty() else FILE_WIDTH, markup=False).print(table)
+    SafeConsole(width=None if sys.stdout.isatty() else FILE_WIDTH, markup=False).print(table)
 
 
 @contextmanager
@@ -42,12 +60,12 @@ def training_bar(title: str) -> Iterator[OnEpoch | None]:
     if not console.is_terminal:
         yield None
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (DESCRIPTION, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(title, total=None)
+        task = bar.add_task(printable(title), total=None)
 
         def on_epoch(progress: Epoch) -> None:
-            scores = f"{title}  validation {progress.val_score:.3f}, best {progress.best_score:.3f}"
+            scores = f"{printable(title)}  validation {progress.val_score:.3f}, best {progress.best_score:.3f}"
             bar.update(task, description=scores, completed=progress.epoch + 1, total=progress.epochs)
 
         yield on_epoch
@@ -72,7 +90,7 @@ def print_results(results: list[Result], as_json: bool, **more: Any) -> None:
         print_json({"results": results, "summary": summarize(results), **more})
         return
     if len(results) == 1:
-        print(_line(results[0]))
+        echo(_line(results[0]))
         return
     table = Table("model", "data", "preset", "metric")
     for column in ("splits", "validation", "test", "std", "ci95", "epochs", "seconds"):
@@ -90,7 +108,7 @@ def precompute_bar() -> Iterator[OnBlockStep | None]:
     if not console.is_terminal:
         yield None
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+    columns = (DESCRIPTION, BarColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("precompute", total=None)
 
@@ -107,9 +125,9 @@ def jobs_bar(title: str, total: int, done: int) -> Iterator[Callable[[Result], N
     if not console.is_terminal:
         yield print_result
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (DESCRIPTION, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, speed_estimate_period=3600) as bar:
-        task = bar.add_task(title, total=total, completed=done)
+        task = bar.add_task(printable(title), total=total, completed=done)
 
         def on_result(result: Result) -> None:
             print_result(result)
@@ -124,7 +142,7 @@ def bytes_bar(title: str, total: int) -> Iterator[OnBytes | None]:
     if not console.is_terminal:
         yield None
         return
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    columns = (DESCRIPTION, BarColumn(), DownloadColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(title, total=total)
+        task = bar.add_task(printable(title), total=total)
         yield lambda count: bar.advance(task, count)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from polybasis.cli.options import AsJson, DataRoot, Ray, parse_size, refuse
+from polybasis.cli.printable import echo
 
 if TYPE_CHECKING:
     from polybasis.store.graph_folder import GraphFolder
@@ -64,7 +65,7 @@ def precompute(
         f"{plan.rows:,} rows; about {seconds:.0f} s"
     )
     if dry_run:
-        print_json(document) if as_json else typer.echo(text)
+        print_json(document) if as_json else echo(text)
         return
     console.print(text, soft_wrap=True, highlight=False)
     start = time.monotonic()
@@ -76,7 +77,7 @@ def precompute(
     if as_json:
         print_json({**document, "store": str(store.path), "seconds": round(time.monotonic() - start, 1)})
     else:
-        typer.echo(f"store of {len(store):,} rows and {store.channels} channels in {store.path}")
+        echo(f"store of {len(store):,} rows and {store.channels} channels in {store.path}")
 
 
 def _expected_seconds(graph: GraphFolder, plan: Plan) -> float:

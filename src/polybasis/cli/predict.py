@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from polybasis.cli.options import AsJson, DataRoot, Edges, Features, Labels, ModelFolder, SourceName, chosen_source
-from polybasis.cli.printable import printable, spreadsheet_safe
+from polybasis.cli.printable import echo, printable, spreadsheet_safe
 
 
 def predict(
@@ -41,20 +41,21 @@ def predict(
         text = _as_json(trained.classes, names, best, probabilities)
     else:
         table = io.StringIO()
-        writer = csv.writer(table, lineterminator="\n")
+        # A semicolon separates cells in some languages, so every cell is quoted for a spreadsheet.
+        writer = csv.writer(table, lineterminator="\n", quoting=csv.QUOTE_ALL if spreadsheet else csv.QUOTE_MINIMAL)
         cell = spreadsheet_safe if spreadsheet else lambda value: value
         writer.writerow(["node", "prediction", *(f"probability {name}" for name in trained.classes)])
         for name, i, row in zip(names, best, probabilities, strict=True):
             writer.writerow([cell(name), cell(trained.classes[i]), *(f"{p:.6f}" for p in row)])
         text = table.getvalue()
     if out is None:
-        sys.stdout.write(text)
+        sys.stdout.write(printable(text) if sys.stdout.isatty() else text)
         return
     from polybasis.cli.display import console
     from polybasis.files import write_atomically
 
     write_atomically(out, text.encode())
-    console.print(f"{len(names)} predictions in {printable(str(out))}", soft_wrap=True)
+    console.print(f"{len(names)} predictions in {out}", soft_wrap=True)
 
 
 def _as_json(classes: tuple[Any, ...], names: list[Any], best: Any, probabilities: Any) -> str:
@@ -127,4 +128,4 @@ def plot(
         print_json([str(path) for path in paths])
     else:
         for path in paths:
-            typer.echo(path)
+            echo(path)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import typer
+
 
 def printable(text: str) -> str:
     r"""Escapes characters that a terminal would interpret, such as the escape codes of colours and window titles.
@@ -10,6 +12,11 @@ def printable(text: str) -> str:
     'a\\x1b[31mb'
     """
     return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
+
+
+def echo(text: object) -> None:
+    """Prints a line to standard output; names from files cannot control the terminal or fake another line."""
+    typer.echo(printable(str(text).replace("\n", "\\n")))
 
 
 def spreadsheet_safe(cell: object) -> object:

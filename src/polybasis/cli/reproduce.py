@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from polybasis.cli.options import AsJson, DataRoot, Ray, parse_size
+from polybasis.cli.printable import echo
 from polybasis.nn.models.names import PRECOMPUTED
 
 if TYPE_CHECKING:
@@ -474,6 +475,6 @@ def figure(
         for path in save(drawn[name](), out / name):
             paths.append(str(path))
             if not as_json:
-                typer.echo(path)
+                echo(path)
     if as_json:
         print_json(paths)

@@ -19,6 +19,7 @@ from polybasis.cli.options import (
     chosen_source,
     refuse,
 )
+from polybasis.cli.printable import echo
 
 
 def tune(
@@ -103,4 +104,4 @@ def tune(
     if as_json:
         print_json({"config": best.to_dict(), "val_score": score, "metric": data.metric, "file": str(out)})
     else:
-        typer.echo(f"best validation score {score:.4f}; configuration in {out}")
+        echo(f"best validation score {score:.4f}; configuration in {out}")

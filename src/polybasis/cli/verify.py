@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from polybasis.cli.options import AsJson
+from polybasis.cli.printable import echo
 
 
 def verify(
@@ -32,7 +33,7 @@ def verify(
             kind = verify_path(path, on_bytes)
         rows.append({"path": str(path), "kind": kind, "bytes": size, "seconds": round(time.monotonic() - start, 2)})
         if not as_json:
-            typer.echo(f"{path}: {kind} of {size / 2**20:,.1f} MiB, no damage found")
+            echo(f"{path}: {kind} of {size / 2**20:,.1f} MiB, no damage found")
     if as_json:
         print_json(rows)
 

@@ -208,7 +208,7 @@ def make_dataset(
         fixed_splits: masks that come with the data; see :func:`fixed_masks`.
 
     Raises:
-        ValueError: if shapes do not match, or a class or a node of an edge is out of range.
+        ValueError: if shapes do not match, a class or a node of an edge is out of range, or a feature is not finite.
     """
     if x.ndim != 2 or y.shape != tuple(x.shape[:1]):
         raise ValueError(
@@ -216,6 +216,8 @@ def make_dataset(
         )
     if len(y):
         refuse_classes(int(y.min()), int(y.max()), len(y))
+    if x.numel() and not torch.isfinite(torch.stack(x.aminmax())).all():
+        raise ValueError("a feature is not finite; features must be finite")
     graph = Graph.from_edge_index(edge_index, len(y), directed=False)
     features = as_features(x.float() if isinstance(x, Tensor) else x)
     return NodeDataset(

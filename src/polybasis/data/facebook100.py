@@ -9,7 +9,6 @@ campuses, and most occur at few of them.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,13 +16,14 @@ import torch
 from numpy.typing import NDArray
 
 from polybasis.data.dataset import Masks, NodeDataset, fixed_masks, make_dataset
-from polybasis.data.matlab import read_mat
-from polybasis.data.pickles import array_of, load_arrays
-from polybasis.foreign_files import regular_file
+from polybasis.data.matlab import read_matlab
+from polybasis.data.pickles import integers, load_arrays
+from polybasis.foreign_files import errors_naming, integers_of, regular_file
 
 STATUS, GENDER, MAJOR, MINOR, DORM, YEAR, HIGH_SCHOOL = range(7)  # columns of local_info
 STATUSES = range(1, 7)  # fewer than one user in a thousand has another code
 YEARS = range(2001, 2011)
+MAX_SPLITS = 100
 SHARED_FEATURES = (
     *(f"status {code}" for code in STATUSES),
     "status other or unknown",
@@ -47,21 +47,29 @@ def facebook100(name: str, path: Path, *, splits: Path | None = None, shared: bo
     Raises:
         ValueError: if a file is damaged.
     """
-    adjacency, info = read_mat(path, "A", "local_info")
-    if not sp.issparse(adjacency) or info.ndim != 2 or info.shape[1] != 7 or adjacency.shape != 2 * info.shape[:1]:
+    adjacency, info = read_matlab(path, "A", "local_info")
+    if (
+        not sp.issparse(adjacency)
+        or sp.issparse(info)
+        or info.ndim != 2
+        or info.shape[1] != 7
+        or adjacency.shape != 2 * info.shape[:1]
+    ):
         raise ValueError(
             f"{path}: expected a square sparse matrix A and a row of seven codes (local_info) for each node"
         )
     edges = adjacency.tocoo()
-    codes = info.astype(np.int64)
+    codes = integers_of(path, info)
     pairs = np.stack([edges.row, edges.col]).astype(np.int64)
-    return make_dataset(
-        name,
-        torch.from_numpy(pairs),
-        torch.from_numpy(shared_features(codes)) if shared else _one_hot(codes),
-        torch.from_numpy(codes[:, GENDER] - 1),
-        fixed_splits=None if splits is None else _penn94_splits(splits, len(codes)),
-    )
+    masks = None if splits is None else _penn94_splits(splits, len(codes))
+    with errors_naming(path, "not a graph with genders"):
+        return make_dataset(
+            name,
+            torch.from_numpy(pairs),
+            torch.from_numpy(shared_features(codes)) if shared else _one_hot(codes),
+            torch.from_numpy(codes[:, GENDER] - 1),
+            fixed_splits=masks,
+        )
 
 
 def shared_features(codes: NDArray[np.int64]) -> NDArray[np.float32]:
@@ -107,26 +115,20 @@ def _one_hot(codes: NDArray[np.int64]) -> sp.csr_array:
 def _penn94_splits(path: Path, nodes: int) -> list[Masks]:
     regular_file(path)
     with path.open("rb") as file:
-        try:
+        with errors_naming(path, "not a NumPy array, or a damaged one"):
             np.lib.format.read_magic(file)
             np.lib.format.read_array_header_1_0(file)
-        except Exception as error:  # NumPy's parser raises errors of ten types
-            raise ValueError(f"{path}: not a NumPy array, or a damaged one ({error})") from error
         splits = load_arrays(path, file)
     found = []
-    try:
+    with errors_naming(path, "expected lists of nodes for train, valid and test"):
+        if type(splits) is not list or len(splits) > MAX_SPLITS:
+            raise ValueError(f"not a list of at most {MAX_SPLITS} splits")
         for split in splits:
             masks = torch.zeros(3, nodes, dtype=torch.bool)
             for mask, part in zip(masks, ("train", "valid", "test"), strict=True):
-                mask[torch.from_numpy(_nodes(split[part], nodes))] = True
+                here = integers(split[part])
+                if len(here) and (here.min() < 0 or here.max() >= nodes):
+                    raise ValueError(f"a node is outside 0 .. {nodes - 1}")
+                mask[torch.from_numpy(here)] = True
             found += fixed_masks(*masks)
-    except (ValueError, TypeError, KeyError, OverflowError) as error:
-        raise ValueError(f"{path}: expected lists of nodes for train, valid and test ({error})") from error
     return found
-
-
-def _nodes(found: Any, nodes: int) -> NDArray[np.int64]:
-    numbers = np.array(array_of(found), dtype=np.int64)
-    if numbers.ndim != 1 or (len(numbers) and (numbers.min() < 0 or numbers.max() >= nodes)):
-        raise ValueError(f"a node is outside 0 .. {nodes - 1}")
-    return numbers

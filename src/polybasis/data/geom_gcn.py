@@ -7,16 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.csv
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from polybasis.data.dataset import NodeDataset, fixed_masks, make_dataset
-from polybasis.foreign_files import read_arrays, read_text
+from polybasis.data.dataset import NodeDataset, fixed_masks, make_dataset, refuse_classes
+from polybasis.foreign_files import errors_naming, read_arrays, read_text
 
-MAX_FEATURES = 1 << 28  # numbers in a dense matrix: 1 GiB
+MAX_FEATURES = 1 << 25  # numbers in a dense matrix: 128 MiB, twice as many as any of these data sets has
 MAX_FILE = 1 << 30
 SPLITS = 10
 
@@ -33,25 +32,27 @@ def geom_gcn(name: str, folder: Path) -> NodeDataset:
     """
     path = folder / "out1_node_feature_label.txt"
     rows = [line.split("\t") for line in read_text(path, MAX_FILE).splitlines()[1:]]
-    try:
+    with errors_naming(path, "expected node, features and class in each line"):
         nodes, words, labels = zip(*rows, strict=True)
         number = np.array(nodes, dtype=np.int64)
         y = np.array(labels, dtype=np.int64)
         x = _listed(number, words) if name == "actor" else read_numbers(",", words).astype(np.float32)
-    except (ValueError, OverflowError, MemoryError, pa.ArrowException) as error:
-        raise ValueError(f"{path}: expected node, features and class in each line ({error})") from error
+        if not np.isfinite(x).all():
+            raise ValueError("a feature is not finite")
+        refuse_classes(int(y.min()), int(y.max()), len(y))
     if name == "actor":
         y[number] = y.copy()
     path = folder / "out1_graph_edges.txt"
-    try:
-        edges = read_numbers("\t", read_text(path, MAX_FILE).splitlines()[1:]).astype(np.int64).reshape(-1, 2)
-    except (ValueError, OverflowError, pa.ArrowException) as error:
-        raise ValueError(f"{path}: expected two nodes in each line ({error})") from error
+    with errors_naming(path, "expected two nodes in each line"):
+        edges = read_numbers("\t", read_text(path, MAX_FILE).splitlines()[1:])
+        if edges.dtype.kind not in "iu" or edges.shape[1:] != (2,):
+            raise ValueError("not two integers")
     masks = read_splits(folder, "film" if name == "actor" else name, len(x))
-    return make_dataset(
-        name, torch.from_numpy(edges.T.copy()), torch.from_numpy(x), torch.from_numpy(y),
-        row_normalized=True, fixed_splits=fixed_masks(*masks),
-    )  # fmt: skip
+    with errors_naming(path, "not a graph of these nodes"):
+        return make_dataset(
+            name, torch.from_numpy(edges.T.astype(np.int64)), torch.from_numpy(x), torch.from_numpy(y),
+            row_normalized=True, fixed_splits=fixed_masks(*masks),
+        )  # fmt: skip
 
 
 def read_splits(folder: Path, stem: str, nodes: int) -> tuple[Tensor, Tensor, Tensor]:

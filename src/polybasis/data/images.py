@@ -11,7 +11,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from polybasis.foreign_files import MAX_RATIO, errors_naming, regular_file
 from polybasis.graph import Graph
+
+FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")  # Pillow runs Ghostscript on others
+MIN_PIXELS = 1 << 22  # a blank image may compress better than any other
 
 # Y, Cb and Cr from R, G and B, centred at zero (ITU-R BT.601, full range, as in JPEG files).
 _FROM_RGB = torch.tensor(
@@ -98,19 +102,20 @@ def read_image(path: Path, side: int | None = None, colours: Colours = "ycbcr") 
         colours: as in :func:`image_signals`.
 
     Raises:
-        ValueError: if the file is not an image.
+        FileNotFoundError: if the file does not exist.
+        ValueError: if the file is not an image in a common format, or is damaged.
         ImportError: if Pillow is not installed.
     """
     try:
-        from PIL import Image, UnidentifiedImageError
+        from PIL import Image
     except ImportError as error:
         raise ImportError("images need Pillow; install it with: pip install 'polybasis[plot]'") from error
 
-    try:
-        with Image.open(path) as image:
-            picture = image.convert("RGB")
-    except UnidentifiedImageError as error:
-        raise ValueError(f"{path} is not a readable image") from error
+    size = regular_file(path)
+    with errors_naming(path, "not a readable image"), Image.open(path, formats=FORMATS) as image:
+        if image.width * image.height > max(MIN_PIXELS, MAX_RATIO * size):
+            raise ValueError(f"{image.width} x {image.height} pixels, more than the file can hold")
+        picture = image.convert("RGB")
     if side is not None and picture.size != (side, side):
         picture = picture.resize((side, side), Image.Resampling.BILINEAR)
     return image_signals(np.asarray(picture), path.stem, colours)
@@ -142,7 +147,8 @@ def published_images(root: Path, colours: Colours = "ycbcr") -> list[ImageSignal
         FileNotFoundError: if images are missing; the message gives their source.
     """
     folder = root / "images"
-    paths = sorted(folder.glob("img*.jpg"), key=lambda path: int(path.stem[3:]))
+    numbered = [path for path in folder.glob("img*.jpg") if path.stem[3:].isdecimal()]
+    paths = sorted(numbered, key=lambda path: int(path.stem[3:]))
     if len(paths) != 15:
         raise FileNotFoundError(
             f"{folder} has {len(paths)} of the 15 images img1.jpg .. img16.jpg (there is no img4); get them from "

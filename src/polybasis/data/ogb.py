@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +29,8 @@ def read_ogb(name: str, root: Path) -> NodeDataset:
         from ogb.nodeproppred import NodePropPredDataset
     except ImportError as error:
         raise ImportError(f"{name} needs OGB; install it with: pip install 'polybasis[ogb]'") from error
-    # OGB caches arrays with torch.save. Loading only weights and arrays runs no code.
-    with torch.serialization.safe_globals(_array_types()):
+    # OGB caches arrays with torch.save. Loading only weights and arrays runs no code, whatever OGB passes to torch.
+    with _weights_only(), torch.serialization.safe_globals(_array_types()):
         source = NodePropPredDataset("ogbn-arxiv" if name == "arxiv-year" else name, root=str(root))
         split = source.get_idx_split()
     raw, label = source[0]
@@ -39,6 +42,20 @@ def read_ogb(name: str, root: Path) -> NodeDataset:
     for mask, part in zip(masks, ("train", "valid", "test"), strict=True):
         mask[torch.from_numpy(split[part])] = True
     return make_dataset(name, edge_index, x, y, fixed_splits=fixed_masks(*masks))
+
+
+@contextmanager
+def _weights_only() -> Iterator[None]:
+    """Makes torch load weights only, even if it is asked for more."""
+    name = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
+    before = os.environ.get(name)
+    os.environ[name] = "1"
+    try:
+        yield
+    finally:
+        os.environ.pop(name)
+        if before is not None:
+            os.environ[name] = before
 
 
 def _array_types() -> list[Any]:

@@ -3,6 +3,10 @@
 A pickle is a program. :func:`load_arrays` runs only the instructions that build numbers, text, lists, tuples and
 dictionaries, and replaces the constructors of NumPy and SciPy by its own, which check their arguments. It imports
 nothing and calls nothing else, so a malicious pickle ends in an error.
+
+A pickle can refer to the same bytes a million times. Constructors therefore copy nothing: they keep their arguments,
+and :func:`array_of` makes the array when it is used. Error messages never show nested objects, whose text can be
+exponentially long.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ from pathlib import Path
 from typing import IO, Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from polybasis.foreign_files import regular_file
 
@@ -49,7 +54,7 @@ def load_arrays(path: Path, file: IO[bytes] | None = None) -> Any:
     except _ForbiddenError as error:
         raise ValueError(f"{path}: {error}; only arrays of numbers are loaded from a pickle") from None
     except Exception as error:  # a damaged pickle can raise any error
-        raise ValueError(f"{path}: damaged pickle ({type(error).__name__}: {error})") from error
+        raise ValueError(f"{path}: damaged pickle ({type(error).__name__}: {str(error)[:200]})") from error
 
 
 class _ForbiddenError(Exception):
@@ -64,37 +69,41 @@ class _Built:
 
 
 class _Dtype(_Built):
-    def __init__(self, name: str, *_: object) -> None:
-        if not re.fullmatch(r"[<>|=]?([biuf][1248]|O8?)", name):
-            raise TypeError(f"dtype {name!r}; expected real numbers")
+    def __init__(self, name: Any, *_: object) -> None:
+        if type(name) is not str or not re.fullmatch(r"[<>|=]?([biuf][1248]|O8?)", name):
+            raise TypeError("unknown dtype; expected real numbers")
         self.name = name
 
     def __setstate__(self, state: Any) -> None:
         if state[1] not in ("<", ">", "|", "="):
-            raise TypeError(f"byte order {state[1]!r}")
+            raise TypeError("unknown byte order")
         self.name = state[1] + self.name.lstrip("<>|=")
 
 
 class _Array(_Built):
-    value: Any = None
+    """The arguments of an array: shape, data type, whether the first index varies fastest, and contents."""
+
+    arguments: tuple[Any, ...] = (None, None, None, None)
 
     def __setstate__(self, state: Any) -> None:
-        _, shape, dtype, by_column, content = state
-        self.fill(content, dtype, shape, "F" if by_column else "C")
+        _, *arguments = state
+        self.arguments = tuple(arguments)
 
-    def fill(self, content: Any, dtype: Any, shape: Any, order: str) -> None:
-        if not isinstance(dtype, _Dtype) or not isinstance(shape, tuple) or any(type(n) is not int for n in shape):
+    def array(self) -> Any:
+        shape, dtype, by_column, content = self.arguments
+        if not isinstance(dtype, _Dtype) or type(shape) is not tuple or any(type(n) is not int for n in shape):
             raise TypeError("damaged array")
         if "O" in dtype.name:
-            if not isinstance(content, list) or shape != (len(content),):
+            if type(content) is not list or shape != (len(content),):
                 raise TypeError("damaged array of objects")
-            self.value = content
-            return
-        content = content.encode("latin1") if isinstance(content, str) else content
-        found = np.frombuffer(content, dtype.name)
+            return content
+        content = content.text if isinstance(content, _Bytes) else content
+        buffer: Any = content.encode("latin1") if type(content) is str else content
+        found = np.frombuffer(buffer, dtype.name)
         if min(shape, default=0) < 0 or prod(shape) != len(found):
-            raise TypeError(f"{len(found)} numbers for an array of shape {shape}")
-        self.value = found.astype(found.dtype.newbyteorder("=")).reshape(shape, order="F" if order == "F" else "C")
+            raise TypeError(f"{len(found)} numbers for an array of {len(shape)} axes")
+        native = found.astype(found.dtype.newbyteorder("="))
+        return native.reshape(shape, order="F" if by_column else "C")
 
 
 class _Reconstruct(_Built):
@@ -105,7 +114,7 @@ class _Reconstruct(_Built):
 class _FromBuffer(_Built):
     def __new__(cls, content: Any, dtype: Any, shape: Any, order: Any) -> Any:
         array = _Array()
-        array.fill(content, dtype, shape, order)
+        array.arguments = (shape, dtype, order == "F", content)
         return array
 
 
@@ -117,7 +126,12 @@ class _Csr(_Built):
         import scipy.sparse as sp
 
         parts = tuple(array_of(self.state[name]) for name in ("data", "indices", "indptr"))
-        matrix = sp.csr_array(parts, shape=self.state["_shape"])
+        shape = self.state["_shape"]
+        if type(shape) is not tuple or [type(length) for length in shape] != [int, int]:
+            raise TypeError("damaged shape of a sparse matrix")
+        if any(not isinstance(part, np.ndarray) or part.ndim != 1 for part in parts):
+            raise TypeError("damaged sparse matrix")
+        matrix = sp.csr_array(parts, shape=shape)
         matrix.check_format(full_check=True)
         return matrix
 
@@ -125,10 +139,10 @@ class _Csr(_Built):
 class _Bytes(_Built):
     """``_codecs.encode``, by which Python 3 writes bytes in protocol 2."""
 
-    def __new__(cls, text: str, encoding: str) -> Any:
-        if encoding != "latin1":
-            raise TypeError(f"encoding {encoding!r}")
-        return text.encode("latin1")
+    def __init__(self, text: Any, encoding: Any) -> None:
+        if type(text) is not str or encoding != "latin1":
+            raise TypeError("unknown encoding of bytes")
+        self.text = text
 
 
 class _DefaultDict(_Built):
@@ -143,8 +157,22 @@ class _List(_Built):
 def array_of(found: Any) -> Any:
     """The array or matrix of an object inside the loaded lists and dictionaries; anything else unchanged."""
     if isinstance(found, _Array):
-        return found.value
+        return found.array()
     return found.matrix() if isinstance(found, _Csr) else found
+
+
+def integers(found: Any) -> NDArray[np.int64]:
+    """A list of integers, or an array of them, (n,).
+
+    Raises:
+        TypeError: for anything else, such as nested lists, which can be exponentially large.
+    """
+    numbers = array_of(found)
+    if type(numbers) is list and all(type(number) is int for number in numbers):
+        return np.array(numbers, dtype=np.int64)
+    if isinstance(numbers, np.ndarray) and numbers.ndim == 1 and numbers.dtype.kind in "iu":
+        return numbers.astype(np.int64)
+    raise TypeError("not a list of integers")
 
 
 _PYTHON_UNPICKLER: Any = pickle._Unpickler  # the one in C allocates as much memory as a pickle asks for

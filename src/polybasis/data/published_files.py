@@ -7,6 +7,7 @@ The split files of the LINKX repository are Python pickles; only those of penn94
 from __future__ import annotations
 
 import csv
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +16,8 @@ import torch
 from torch import Tensor
 
 from polybasis.data.dataset import Metric, NodeDataset, fixed_masks, make_dataset
-from polybasis.data.matlab import read_mat
-from polybasis.foreign_files import read_arrays, regular_file
+from polybasis.data.matlab import read_matlab
+from polybasis.foreign_files import errors_naming, integers_of, read_arrays, regular_file
 
 
 def heterophilous(name: str, path: Path, *, row_normalized: bool = False, metric: Metric = "accuracy") -> NodeDataset:
@@ -35,16 +36,19 @@ def heterophilous(name: str, path: Path, *, row_normalized: bool = False, metric
     )
     if x.ndim != 2 or y.shape != x.shape[:1] or edges.ndim != 2 or any(mask.shape[1:] != y.shape for mask in masks):
         raise ValueError(f"{path}: the shapes of the arrays do not match")
+    if y.dtype.kind not in "iu" or edges.dtype.kind not in "iu":
+        raise ValueError(f"{path}: edges of {edges.dtype}, classes of {y.dtype}; expected integers")
     columns = (torch.from_numpy(mask.T.astype(bool)) for mask in masks)
-    return make_dataset(
-        name,
-        torch.from_numpy(edges.T.astype(np.int64)),
-        torch.from_numpy(x),
-        torch.from_numpy(y),
-        row_normalized=row_normalized,
-        metric=metric,
-        fixed_splits=fixed_masks(*columns),
-    )
+    with errors_naming(path, "not a graph with features and classes"):
+        return make_dataset(
+            name,
+            torch.from_numpy(edges.T.astype(np.int64)),
+            torch.from_numpy(x.astype(np.float32)),
+            torch.from_numpy(y.astype(np.int64)),
+            row_normalized=row_normalized,
+            metric=metric,
+            fixed_splits=fixed_masks(*columns),
+        )
 
 
 def genius(folder: Path) -> NodeDataset:
@@ -57,16 +61,17 @@ def genius(folder: Path) -> NodeDataset:
 
 
 def _in_one_mat(name: str, path: Path, metric: Metric = "accuracy") -> NodeDataset:
-    edge_index, x, y = read_mat(path, "edge_index", "node_feat", "label")
+    edge_index, x, y = read_matlab(path, "edge_index", "node_feat", "label")
     if sp.issparse(edge_index) or sp.issparse(x) or sp.issparse(y) or x.ndim != 2 or y.size != len(x):
         raise ValueError(f"{path}: expected dense node_feat and a label for each of its rows")
-    return make_dataset(
-        name,
-        torch.from_numpy(edge_index.astype(np.int64)),
-        torch.from_numpy(x.astype(np.float32)),
-        torch.from_numpy(y.astype(np.int64)).flatten(),
-        metric=metric,
-    )
+    with errors_naming(path, "not a graph with features and labels"):
+        return make_dataset(
+            name,
+            torch.from_numpy(integers_of(path, edge_index)),
+            torch.from_numpy(x.astype(np.float32)),
+            torch.from_numpy(integers_of(path, y)).flatten(),
+            metric=metric,
+        )
 
 
 def twitch_gamers(folder: Path) -> NodeDataset:
@@ -75,25 +80,31 @@ def twitch_gamers(folder: Path) -> NodeDataset:
     Args:
         folder: folder of ``twitch-gamer_feat.csv`` and ``twitch-gamer_edges.csv``.
     """
-    for file_name in ("twitch-gamer_feat.csv", "twitch-gamer_edges.csv"):
-        regular_file(folder / file_name)
-    with (folder / "twitch-gamer_feat.csv").open(newline="") as file:
-        rows = sorted(csv.DictReader(file), key=lambda row: int(row["numeric_id"]))
-    languages = {language: i for i, language in enumerate(dict.fromkeys(row["language"] for row in rows))}
-    columns = [
-        [float(row["views"]) for row in rows],
-        [float(row["life_time"]) for row in rows],
-        [float(row["created_at"].replace("-", "")) for row in rows],
-        [float(row["updated_at"].replace("-", "")) for row in rows],
-        [float(row["dead_account"]) for row in rows],
-        [float(languages[row["language"]]) for row in rows],
-        [float(row["affiliate"]) for row in rows],
-    ]
-    x = torch.tensor(columns, dtype=torch.float64).T
-    x = (x - x.mean(0)) / x.std(0, correction=0).clamp(min=1e-12)
-    y = torch.tensor([int(row["mature"]) for row in rows])
-    edges = np.loadtxt(folder / "twitch-gamer_edges.csv", dtype=np.int64, delimiter=",", skiprows=1, ndmin=2)
-    return make_dataset("twitch-gamers", torch.from_numpy(edges.T.copy()), x, y)
+    path = folder / "twitch-gamer_feat.csv"
+    regular_file(path)
+    with errors_naming(path, "not a table of channels"):
+        with path.open(newline="", encoding="utf-8") as file:
+            rows = sorted(csv.DictReader(file), key=lambda row: int(row["numeric_id"]))
+        languages = {language: i for i, language in enumerate(dict.fromkeys(row["language"] for row in rows))}
+        columns = [
+            [float(row["views"]) for row in rows],
+            [float(row["life_time"]) for row in rows],
+            [float(row["created_at"].replace("-", "")) for row in rows],
+            [float(row["updated_at"].replace("-", "")) for row in rows],
+            [float(row["dead_account"]) for row in rows],
+            [float(languages[row["language"]]) for row in rows],
+            [float(row["affiliate"]) for row in rows],
+        ]
+        x = torch.tensor(columns, dtype=torch.float64).T
+        x = (x - x.mean(0)) / x.std(0, correction=0).clamp(min=1e-12)
+        if not torch.isfinite(x).all():
+            raise ValueError("a feature is not finite")
+        y = torch.tensor([int(row["mature"]) for row in rows])
+    path = folder / "twitch-gamer_edges.csv"
+    regular_file(path)
+    with errors_naming(path, "expected two nodes in each line"):
+        edges = np.loadtxt(path, dtype=np.int64, delimiter=",", skiprows=1, ndmin=2)
+        return make_dataset("twitch-gamers", torch.from_numpy(edges.T.copy()), x, y)
 
 
 def pokec(folder: Path) -> NodeDataset:
@@ -114,19 +125,23 @@ def wiki(folder: Path) -> NodeDataset:
 
     def tensor(part: str) -> Tensor:
         path = folder / f"wiki_{part}2M.pt"
-        regular_file(path)
-        try:
-            loaded = torch.load(path, weights_only=True)
-        except Exception as error:  # torch raises errors of many types for damaged and for malicious files
-            raise ValueError(f"{path}: not a tensor, or a damaged one ({str(error).splitlines()[0]})") from error
-        if not isinstance(loaded, Tensor):
-            raise ValueError(f"{path} holds a {type(loaded).__name__}; expected a tensor")
-        return loaded
+        size = regular_file(path)
+        with errors_naming(path, "not a tensor, or a damaged one"):
+            if zipfile.is_zipfile(path):  # a compressed storage would be unpacked before it can be checked
+                with zipfile.ZipFile(path) as archive:
+                    if any(entry.file_size > size for entry in archive.infolist()):
+                        raise ValueError("an entry claims more bytes than the file has")
+            loaded = torch.load(path, weights_only=True, map_location="cpu")
+            # Other classes and layouts, and strides of 0, can describe a tensor that is larger than its file.
+            if type(loaded) is not Tensor or loaded.layout != torch.strided or loaded.is_complex():
+                raise ValueError(f"{type(loaded).__name__}; expected a tensor of real numbers")
+            if loaded.numel() * loaded.element_size() > size:
+                raise ValueError(f"{loaded.numel():,} numbers, more than the file can hold")
+            return loaded
 
-    edges = tensor("edges")
-    return make_dataset(
-        "wiki", edges.T if edges.shape[0] != 2 else edges, tensor("features"), tensor("views").flatten()
-    )
+    edges, x, y = (tensor(part) for part in ("edges", "features", "views"))
+    with errors_naming(folder / "wiki_edges2M.pt", "not the edges of a graph with these features and views"):
+        return make_dataset("wiki", edges.T if edges.shape[0] != 2 else edges, x, y.flatten())
 
 
 def by_quantiles(value: Tensor, classes: int) -> Tensor:

@@ -6,7 +6,6 @@ CSV files must have a header. They are read as text, so that errors can give the
 from __future__ import annotations
 
 import csv
-import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -28,6 +27,7 @@ from polybasis.foreign_files import Archive, map_array, read_sparse, regular_fil
 from polybasis.graph import Graph
 
 BLOCK = 1 << 24  # bytes of a CSV file to parse at a time
+MIN_CELLS, MAX_CELLS_PER_BYTE = 1 << 23, 1 << 9  # limits on a Parquet file; run lengths can state any number of rows
 MAX_NAMES = 1 << 28  # bytes of the names of nodes that are permitted for a file of any size
 ROWS = 1 << 22  # rows of a Parquet file or an array to read at a time
 
@@ -279,6 +279,8 @@ def _read(path: Path, what: str, columns: int) -> _Table:
                 texts = [field.name for field in file.schema_arrow if pa.types.is_string(field.type)]
             with pyarrow.parquet.ParquetFile(path, read_dictionary=texts) as file:
                 arrays = [column.unify_dictionaries().combine_chunks() for column in file.read().columns]
+            for array in arrays:
+                array.validate(full=True)
         except (pa.ArrowException, OSError, MemoryError, UnicodeDecodeError) as error:
             raise ValueError(f"{path}: not a Parquet file, or a damaged one ({error})") from error
     else:
@@ -292,10 +294,10 @@ def _read(path: Path, what: str, columns: int) -> _Table:
 
 
 def _refuse_size(path: Path, rows: int, columns: int) -> None:
-    """Raises ValueError for a Parquet file that states more numbers than memory can hold."""
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if 8 * rows * columns > memory:
-        raise ValueError(f"{path}: {rows:,} rows of {columns:,} columns do not fit into memory")
+    """Raises ValueError for a Parquet file that is much larger in memory than on disk: it repeats the same rows."""
+    size = regular_file(path)
+    if rows * columns > max(MIN_CELLS, MAX_CELLS_PER_BYTE * size):
+        raise ValueError(f"{path}: {rows:,} rows of {columns:,} columns in {size:,} bytes; are all rows the same?")
 
 
 def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
@@ -470,6 +472,7 @@ def _parquet_edges(path: Path) -> Iterator[NDArray[np.int64]]:
     try:
         with pyarrow.parquet.ParquetFile(path) as file:
             _refuse_weights(path, len(file.schema_arrow.names))
+            _refuse_size(path, file.metadata.num_rows, 2)
             first = 0
             for batch in file.iter_batches(ROWS):
                 yield np.column_stack([_node_numbers(path, batch.column(i), first) for i in range(2)])

@@ -12,7 +12,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polybasis.checksums import read_document
+from polybasis.checksums import FormerVersionWarning, read_document
 from polybasis.foreign_files import NUMBERS, TEXT, map_array
 
 CHUNK_ROWS = 1 << 17  # rows to read or write at a time
@@ -48,6 +48,7 @@ def read_header(path: Path, kind: str, version: int, oldest: int) -> dict[str, A
     if number < version:
         warnings.warn(
             f"{path.parent} was written by an earlier version, without checksums; rebuild it to have it verified",
+            FormerVersionWarning,
             stacklevel=3,
         )
     return header

@@ -192,8 +192,10 @@ def _open(folder: Path, header: dict[str, Any], basis: dict[str, Any]) -> BasisS
         raise ValueError(f"{folder / 'basis.json'} is damaged (coefficients of the wrong shape); run precompute again")
     file = None
     if header["version"] == VERSION:
-        Manifest(folder, header["files"]).verify()
-        vectors = Manifest(folder, basis["files"])
+        files, vectors = Manifest(folder, header["files"]), Manifest(folder, basis["files"])
+        files.require("rows.npy", *(f"{name}.npy" for name in ("y", "splits") if header[name]))
+        files.require(*(["nodes.npy"] if header["named"] else []))
+        files.verify()
         vectors.verify_headers()
         file = vectors["vectors.npy"]
     classes = header.get("classes") or range(int(_classes_of(folder, header).max()) + 1 if rows else 0)

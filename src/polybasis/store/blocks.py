@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import resource
 import time
 import uuid
@@ -37,6 +38,8 @@ def finished_block(folder: Path, number: int) -> dict[str, Any] | None:
         record = read_document(place)
     except ValueError as error:
         raise ValueError(f"{error}; remove it and run precompute again") from error
+    if not re.fullmatch(rf"block-{number:04d}\.[0-9a-f]{{32}}\.npy", str(record.get("file"))):
+        raise ValueError(f"{place} does not name its file; remove it and run precompute again")
     return record if (folder / record["file"]).exists() else None
 
 
@@ -134,8 +137,10 @@ def make_block(
 
 
 def make_block_remotely(graph: Path, folder: Path, number: int, threads: int) -> None:
-    """:func:`make_block` for a worker of a cluster."""
-    make_block(GraphFolder.open(graph), folder, number, threads)
+    """:func:`make_block` for a worker of a cluster, which verifies the graph as its own machine reads it."""
+    opened = GraphFolder.open(graph)
+    opened.verify_files()
+    make_block(opened, folder, number, threads)
 
 
 def peak_memory() -> int:

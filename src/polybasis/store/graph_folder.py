@@ -73,6 +73,10 @@ class GraphFolder:
     def _open(cls, folder: Path, header: dict[str, Any]) -> GraphFolder:
         files = Manifest(folder, header["files"]) if header["version"] == VERSION else None
         if files is not None:
+            files.require(
+                "indptr.npy", "indices.npy", *(f"{name}.npy" for name in ("x", "y", "splits") if header[name])
+            )
+            files.require(*(["nodes.npy"] if header["named"] else []))
             files.verify_headers()
         num_nodes, nonzeros = header["nodes"], header["nonzeros"]
         indptr = open_array(folder / "indptr.npy", (num_nodes + 1,))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -11,6 +10,8 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from polybasis.data.dataset import refuse_classes
+from polybasis.foreign_files import NUMBERS, Archive, errors_naming, regular_file
 from polybasis.store.graph_folder import GraphFolder
 from polybasis.store.graph_writing import Edges, build_graph_folder
 
@@ -20,28 +21,24 @@ BATCH = 1 << 22  # edges to read at a time
 class NpzArray:
     """An array in an ``.npz`` file, read sequentially without unpacking the file."""
 
-    def __init__(self, path: Path, name: str) -> None:
-        try:
-            self._file: IO[bytes] = zipfile.ZipFile(path).open(f"{name}.npy")  # noqa: SIM115
-            version = np.lib.format.read_magic(self._file)
-            read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-            shape, by_column, dtype = read(self._file)
-        except (OSError, KeyError, ValueError, zipfile.BadZipFile) as error:
-            raise ValueError(f"{path} has no array {name!r} ({error})") from error
-        if by_column:
-            raise ValueError(f"{path}: {name} is stored by column; expected row order")
+    def __init__(self, path: Path, name: str, axes: int, kinds: str = NUMBERS) -> None:
+        self._file: IO[bytes]
+        self._file, header = Archive(path).open(name, kinds)
+        if header.by_column or len(header.shape) != axes:
+            raise ValueError(f"{path}: {name} has shape {header.shape}; expected {axes} axes in row order")
         self.path, self.name = path, name
-        self.shape: tuple[int, ...] = shape
-        self.dtype: np.dtype[Any] = dtype
-        self._start, self._at = self._file.tell(), 0
+        self.shape, self.dtype = header.shape, header.dtype
+        self._start, self._at = header.offset, 0
 
     def skip(self, count: int) -> None:
         """Moves to this index of the flat array."""
-        self._file.seek(self._start + count * self.dtype.itemsize)
+        with errors_naming(self.path, f"array {self.name!r} is damaged"):
+            self._file.seek(self._start + count * self.dtype.itemsize)
 
     def take(self, count: int) -> NDArray[Any]:
         """The next values of the flat array."""
-        content = self._file.read(count * self.dtype.itemsize)
+        with errors_naming(self.path, f"array {self.name!r} is damaged"):
+            content = self._file.read(count * self.dtype.itemsize)
         if len(content) < count * self.dtype.itemsize:
             raise ValueError(f"{self.path}: {self.name} ends early; the file is truncated")
         return np.frombuffer(content, self.dtype)
@@ -53,13 +50,18 @@ class NpzArray:
         return self.take((rows.stop - rows.start) * width).reshape(-1, *self.shape[1:])
 
 
-def _edges(path: Path) -> Iterator[Edges]:
-    sources, targets = NpzArray(path, "edge_index"), NpzArray(path, "edge_index")
+def _edges(path: Path, nodes: int) -> Iterator[Edges]:
+    sources, targets = (NpzArray(path, "edge_index", 2, "iu") for _ in range(2))
+    if sources.shape[0] != 2:
+        raise ValueError(f"{path}: edge_index has shape {sources.shape}; expected (2, E)")
     count = sources.shape[1]
     targets.skip(count)
     for first in range(0, count, BATCH):
         size = min(BATCH, count - first)
-        yield np.column_stack([sources.take(size), targets.take(size)])
+        pairs = np.column_stack([sources.take(size), targets.take(size)])
+        if pairs.min() < 0 or pairs.max() >= nodes:
+            raise ValueError(f"{path}: edge_index has a node outside 0 .. {nodes - 1}")
+        yield pairs
 
 
 def build_papers100m(root: Path, out: Path, memory: int) -> GraphFolder:
@@ -69,6 +71,10 @@ def build_papers100m(root: Path, out: Path, memory: int) -> GraphFolder:
         root: the folder ``ogbn_papers100M``, with ``raw/data.npz``, ``raw/node-label.npz`` and ``split/time/*.csv.gz``.
         out: the graph folder.
         memory: approximate memory limit in bytes.
+
+    Raises:
+        FileNotFoundError: if a file is missing.
+        ValueError: if a file is damaged; the message gives the file.
     """
     parts = {"train": 1, "valid": 2, "test": 3}
     needed = [root / "raw" / name for name in ("data.npz", "node-label.npz")]
@@ -76,15 +82,25 @@ def build_papers100m(root: Path, out: Path, memory: int) -> GraphFolder:
     for path in needed:
         if not path.exists():
             raise FileNotFoundError(f"{path} does not exist; get ogbn-papers100M from ogb.stanford.edu")
-    x = NpzArray(needed[0], "node_feat")
+    x = NpzArray(needed[0], "node_feat", 2)
     nodes = x.shape[0]
-    label = NpzArray(needed[1], "node_label")[0:nodes].reshape(-1)
-    y = np.where(np.isnan(label), -1, label).astype(np.int32)
-    del label
+    labels = NpzArray(needed[1], "node_label", 2)
+    if labels.shape != (nodes, 1):
+        raise ValueError(f"{needed[1]}: node_label has shape {labels.shape}; expected ({nodes}, 1)")
+    with errors_naming(needed[1], "not a class for each node"):
+        label = labels[0:nodes].reshape(-1)
+        y = np.where(np.isnan(label), -1, label)
+        refuse_classes(int(y.min()), int(y.max()), nodes)
+        y = y.astype(np.int32)
+        del label
     splits = np.zeros((1, nodes), dtype=np.int8)
-    for part, number in parts.items():
-        with gzip.open(root / "split" / "time" / f"{part}.csv.gz", "rt") as file:
-            splits[0, np.loadtxt(file, dtype=np.int64, ndmin=1)] = number
+    for path, number in zip(needed[2:], parts.values(), strict=True):
+        regular_file(path)
+        with errors_naming(path, "not a list of nodes"), gzip.open(path, "rt") as file:
+            here = np.loadtxt(file, dtype=np.int64, ndmin=1, max_rows=nodes + 1)
+            if here.ndim != 1 or here.min() < 0 or here.max() >= nodes:
+                raise ValueError(f"a node is outside 0 .. {nodes - 1}")
+            splits[0, here] = number
     name = "ogbn-papers100M"
-    edges = _edges(needed[0])
+    edges = _edges(needed[0], nodes)
     return build_graph_folder(out, edges, nodes, x=x, y=y, splits=splits, name=name, identity=name, memory=memory)

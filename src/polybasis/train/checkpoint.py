@@ -12,7 +12,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from polybasis.checksums import digest
+from polybasis.checksums import FormerVersionWarning, digest
 from polybasis.files import write_atomically
 from polybasis.foreign_files import regular_file
 
@@ -97,7 +97,9 @@ def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
         raise ValueError(str(error)) from error
     checksum = metadata.pop("checksum", None)
     if checksum is None:
-        warnings.warn(f"{path} was written by an earlier version, without a checksum", stacklevel=3)
+        warnings.warn(
+            f"{path} was written by an earlier version, without a checksum", FormerVersionWarning, stacklevel=3
+        )
     elif checksum != _checksum(tensors, metadata):
         raise ValueError("checksum mismatch")
     return tensors, metadata

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from polybasis.checksums import digest
+from polybasis.checksums import FormerVersionWarning, digest
 from polybasis.files import lock_for
 from polybasis.foreign_files import regular_file
 
@@ -71,12 +71,8 @@ def study_backend(path: Path) -> BaseJournalBackend:
     """The journal in a file; a file of an earlier version, without checksums, is used with a warning."""
     from optuna.storages.journal import BaseJournalBackend, JournalFileBackend
 
-    if path.exists():
-        regular_file(path)
-        with path.open("rb") as file:
-            if file.read(1) == b"{":
-                warnings.warn(f"{path} was written by an earlier version, without checksums", stacklevel=2)
-                return JournalFileBackend(str(path))
+    if path.exists() and _is_former_version(path):
+        return JournalFileBackend(str(path))
     BaseJournalBackend.register(StudyFile)
     return StudyFile(path)  # type: ignore[return-value]
 
@@ -88,8 +84,28 @@ def verify_study(path: Path) -> int:
         FileNotFoundError: if the file does not exist.
         ValueError: if the file is damaged; the message gives the file and the line.
     """
+    if _is_former_version(path):
+        return 0
+    count = 0
+    with path.open("rb") as file:
+        for line in file:
+            if not _is_complete(line):
+                break
+            _parse(path, count, line)
+            count += 1
+    return count
+
+
+def _is_former_version(path: Path) -> bool:
+    """Whether a file was written by an earlier version, as a journal without checksums; warns if so."""
     regular_file(path)
-    return sum(1 for _ in StudyFile(path).read_logs(0))
+    with path.open("rb") as file:
+        former = file.read(1) == b"{"
+    if former:
+        warnings.warn(
+            f"{path} was written by an earlier version, without checksums", FormerVersionWarning, stacklevel=3
+        )
+    return former
 
 
 def _is_complete(line: bytes) -> bool:

@@ -22,7 +22,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 
-from polybasis.checksums import read_document, write_document
+from polybasis.checksums import FormerVersionWarning, read_document, write_document
 from polybasis.data.dataset import Metric, NodeDataset, Split
 from polybasis.features import transform_features
 from polybasis.files import write_atomically
@@ -192,6 +192,7 @@ class TrainedModel:
             if document["version"] < VERSION:
                 warnings.warn(
                     f"{place} was written by an earlier version, without a checksum; train again to have it verified",
+                    FormerVersionWarning,
                     stacklevel=2,
                 )
             config = Config.from_dict(document["config"])

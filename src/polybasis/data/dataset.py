@@ -216,7 +216,8 @@ def make_dataset(
         )
     if len(y):
         refuse_classes(int(y.min()), int(y.max()), len(y))
-    if x.numel() and not torch.isfinite(torch.stack(x.aminmax())).all():
+    values = x if isinstance(x, Tensor) else torch.from_numpy(x.data)
+    if values.numel() and not torch.isfinite(torch.stack(values.aminmax())).all():
         raise ValueError("a feature is not finite; features must be finite")
     graph = Graph.from_edge_index(edge_index, len(y), directed=False)
     features = as_features(x.float() if isinstance(x, Tensor) else x)

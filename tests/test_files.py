@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -69,10 +70,14 @@ def test_a_full_disk_leaves_the_file_as_it_was_and_is_named(tmp_path: Path) -> N
 
 def test_signals_wait_for_the_end_of_an_uninterrupted_section() -> None:
     done = []
-    with pytest.raises(KeyboardInterrupt):  # noqa: SIM117
+
+    def work() -> None:
         with uninterrupted():
-            os.kill(os.getpid(), 2)
+            os.kill(os.getpid(), signal.SIGINT)
             done.append("section")
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
     assert done == ["section"]
     with pytest.raises(KeyboardInterrupt):
-        os.kill(os.getpid(), 2)
+        os.kill(os.getpid(), signal.SIGINT)

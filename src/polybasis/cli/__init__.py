@@ -1,6 +1,9 @@
 """The command-line interface."""
 
+import os
+
 from polybasis.cli.interruption import run_stoppable
+from polybasis.processes import end_with_parent
 
 __all__ = ["main"]
 
@@ -11,6 +14,8 @@ def main() -> None:
 
 
 def _main() -> None:
+    if "TORCHELASTIC_RUN_ID" in os.environ:  # torchrun leaves its processes behind if it is killed
+        end_with_parent(os.getppid())
     from polybasis.cli.app import main
 
     main()

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -30,7 +31,7 @@ class _Stopping:
 
     def __init__(self) -> None:
         self.number, self._raised = signal.SIGTERM, False
-        self._reported = threading.Lock()
+        self._ending = threading.Lock()
         self._before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
         self._hook = sys.unraisablehook
         self._arrivals, write = os.pipe()
@@ -62,18 +63,16 @@ class _Stopping:
             if arrived[0] in STOP_SIGNALS:
                 self.number = signal.Signals(arrived[0])
                 time.sleep(GRACE)
-                self.report(KEPT)
-                os._exit(self.status)
+                self.end(KEPT)
         os.close(self._arrivals)
 
-    @property
-    def status(self) -> int:
-        return 128 + self.number
-
-    def report(self, kept: str) -> None:
-        """Prints the line, once."""
-        if self._reported.acquire(blocking=False):
+    def end(self, kept: str) -> NoReturn:
+        """Prints the line and ends the process, without the seconds that Python needs to unload large packages."""
+        with self._ending:
             print(f"polybasis: {STOP_SIGNALS[self.number]}; {kept}", file=sys.stderr, flush=True)
+            with suppress(OSError, ValueError):  # standard output may be closed
+                sys.stdout.flush()
+            os._exit(128 + self.number)
 
     def restore(self) -> None:
         """Restores the former handlers and ends the thread; does nothing after a signal, so that it keeps watching."""
@@ -103,5 +102,4 @@ def run_stoppable(command: Callable[[], None]) -> None:
         finally:
             stopping.restore()
     except Stopped as stopped:
-        stopping.report("; ".join(getattr(stopped, "__notes__", [KEPT])))
-        sys.exit(stopping.status)
+        stopping.end("; ".join(getattr(stopped, "__notes__", [KEPT])))

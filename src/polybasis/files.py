@@ -91,7 +91,7 @@ def write_atomically(path: Path, content: bytes) -> None:
     remove_stale_files(path.parent)
     temporary = temporary_path(path)
     try:
-        with _naming(path), temporary.open("xb") as file:
+        with errors_name(path), temporary.open("xb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -113,7 +113,7 @@ def append_line(path: Path, line: str, *, unless: Callable[[], bool] | None = No
         OSError: if the line cannot be written, for example because the disk is full; the file is then unchanged.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with lock_for(path), _naming(path), path.open("ab+", buffering=0) as file:
+    with lock_for(path), errors_name(path), path.open("ab+", buffering=0) as file:
         if unless is not None and unless():
             return
         content = line.encode() + b"\n"
@@ -132,7 +132,7 @@ def append_line(path: Path, line: str, *, unless: Callable[[], bool] | None = No
 
 
 @contextmanager
-def _naming(path: Path) -> Iterator[None]:
+def errors_name(path: Path) -> Iterator[None]:
     """Adds the path to errors of file objects, which do not know it."""
     try:
         yield

@@ -156,7 +156,11 @@ def tune(
     try:
         while (count := len(study.get_trials(deepcopy=False, states=done))) < search.trials:
             study.sampler = _sampler(study, count, search.known, seed)
-            study.optimize(objective, n_trials=1)
+            trial = study.ask()
+            try:
+                study.tell(trial, objective(trial))
+            except optuna.TrialPruned:
+                study.tell(trial, state=optuna.trial.TrialState.PRUNED)
             if on_trial is not None and study.get_trials(deepcopy=False, states=complete):
                 on_trial(len(study.get_trials(deepcopy=False, states=done)), study.best_value)
     except Exception:

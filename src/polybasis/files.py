@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
+import re
+import secrets
+import shutil
 import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock
+from filelock import FileLock, Timeout
 
 from polybasis.foreign_files import regular_file
+from polybasis.processes import may_be_alive, process_name
+
+logger = logging.getLogger("polybasis")
+_TEMPORARY = re.compile(r"\..+\.([0-9a-f]+-[0-9]+)\.[0-9a-f]{8}\.tmp", re.DOTALL)
 
 
 def lock_for(path: Path, timeout: float = -1) -> FileLock:
@@ -28,36 +38,108 @@ def lock_for(path: Path, timeout: float = -1) -> FileLock:
     return FileLock(Path(tempfile.gettempdir()) / f"polybasis-{name}.lock", timeout=timeout)
 
 
-def write_atomically(path: Path, content: bytes) -> None:
-    """Writes a temporary file, syncs it and renames it to ``path``."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+@contextmanager
+def exclusive(path: Path, activity: str) -> Iterator[None]:
+    """Holds the lock on a file or folder; logs one line if another process holds it.
+
+    Args:
+        path: the file or folder; it need not exist.
+        activity: what a process does while it holds the lock, such as ``is building runs/cora.graph``.
+    """
+    lock = lock_for(path)
     try:
-        with os.fdopen(handle, "wb") as file:
+        lock.acquire(timeout=0)
+    except Timeout:
+        logger.warning("waiting for another process that %s", activity)
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def temporary_path(path: Path) -> Path:
+    """A new name, in the same folder, for a file or folder that is not complete yet; it contains this process's ID."""
+    return path.with_name(f".{path.name}.{process_name()}.{secrets.token_hex(4)}.tmp")
+
+
+def remove_stale_files(folder: Path) -> None:
+    """Removes the temporary files and folders that dead processes of this machine left in a folder."""
+    try:
+        names = os.listdir(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    for name in names:
+        found = _TEMPORARY.fullmatch(name)
+        if found is None or may_be_alive(found[1]):
+            continue
+        path = folder / name
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            with suppress(OSError):  # removed by another process, or a read-only folder
+                path.unlink()
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Writes a temporary file, syncs it and renames it to ``path``; removes stale temporary files in its folder.
+
+    Raises:
+        OSError: if the file cannot be written; the message gives the file.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    remove_stale_files(path.parent)
+    temporary = temporary_path(path)
+    try:
+        with os_errors_naming(path), temporary.open("xb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        mask = os.umask(0)  # the only way to read it
-        os.umask(mask)
-        Path(temporary).chmod(0o666 & ~mask)
-        Path(temporary).replace(path)
+        temporary.replace(path)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
 
 
-def append_line(path: Path, line: str) -> None:
-    """Appends one line and syncs the file; safe with concurrent writers."""
+def append_line(path: Path, line: str, *, unless: Callable[[], bool] | None = None) -> None:
+    """Appends one line and syncs the file; safe with concurrent writers.
+
+    Args:
+        path: the file; it is created if it does not exist.
+        line: the line, without its end.
+        unless: called while no other process can write; nothing is appended if it returns True.
+
+    Raises:
+        OSError: if the line cannot be written, for example because the disk is full; the file is then unchanged.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with lock_for(path), path.open("ab+") as file:
+    with lock_for(path), os_errors_naming(path), path.open("ab+", buffering=0) as file:
+        if unless is not None and unless():
+            return
+        content = line.encode() + b"\n"
         end = file.seek(0, os.SEEK_END)
         if end:  # terminate a line that a killed process left incomplete; readers skip it
             file.seek(end - 1)
             if file.read(1) != b"\n":
-                file.write(b"\n")
-        file.write(line.encode() + b"\n")
-        file.flush()
-        os.fsync(file.fileno())
+                content = b"\n" + content
+        try:
+            while content:
+                content = content[file.write(content) :]
+            os.fsync(file.fileno())
+        except BaseException:
+            file.truncate(end)
+            raise
+
+
+@contextmanager
+def os_errors_naming(path: Path) -> Iterator[None]:
+    """Adds the path to errors of file objects, which do not know it."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is not None or error.errno is None:
+            raise
+        raise OSError(error.errno, os.strerror(error.errno), str(path)) from error
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
@@ -71,8 +153,13 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     if not path.exists():
         return []
     regular_file(path)
+    return parse_lines(path.read_bytes())
+
+
+def parse_lines(content: bytes) -> list[dict[str, Any]]:
+    """The objects in JSON lines; damaged lines are skipped."""
     found = []
-    for line in path.read_bytes().splitlines():
+    for line in content.splitlines():
         try:
             value = json.loads(line)
         except (ValueError, RecursionError):  # not JSON, not UTF-8, or nested too deeply

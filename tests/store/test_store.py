@@ -8,6 +8,8 @@ import shutil
 import subprocess
 import sys
 import textwrap
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -413,21 +415,32 @@ def test_a_store_without_a_header_is_started_over(tmp_path: Path) -> None:
     assert_same_store(tmp_path / "whole", begun)
 
 
-def test_a_folder_under_construction_is_locked(tmp_path: Path) -> None:
+def test_a_second_writer_of_a_folder_waits_and_finds_it_complete(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     _, on_disk = folder(tmp_path, channels=5)
+    with ThreadPoolExecutor(2) as others:
+        waiting: list[Future[object]] = []
 
-    def on_step(block: int, blocks: int, step: int, steps: int) -> None:
-        if step == 2:
-            with pytest.raises(ValueError, match=r"another process is working on .*; wait for it to finish"):
-                precompute(on_disk, tmp_path / "store", 3, memory=MEMORY)
-            with (
-                pytest.raises(ValueError, match=r"another process is building .*; wait for it to finish"),
-                graph_writing._Building(tmp_path / "built"),
-                graph_writing._Building(tmp_path / "built"),
-            ):
-                pass
+        def on_step(block: int, blocks: int, step: int, steps: int) -> None:
+            if step == 2:
+                waiting.append(others.submit(precompute, on_disk, tmp_path / "store", 3, memory=MEMORY))
+                while not caplog.messages:
+                    time.sleep(0.01)
 
-    precompute(on_disk, tmp_path / "store", 3, memory=MEMORY, on_step=on_step).verify()
+        precompute(on_disk, tmp_path / "store", 3, memory=MEMORY, on_step=on_step).verify()
+        assert caplog.messages == [f"waiting for another process that is building {tmp_path / 'store'}"]
+        assert len(waiting[0].result()) == len(open_store(tmp_path / "store"))  # type: ignore[arg-type]
+        caplog.clear()
+        with graph_writing._building(tmp_path / "built") as place:
+            waiting.append(others.submit(build_graph_folder, tmp_path / "built", [np.array([[1, 2]])], 3))
+            while not caplog.messages:
+                time.sleep(0.01)
+            (place / "mine").touch()
+        assert caplog.messages == [f"waiting for another process that is building {tmp_path / 'built'}"]
+        with pytest.raises(FileExistsError, match="built exists; remove it or choose another folder"):
+            waiting[1].result()
+    assert [path.name for path in (tmp_path / "built").iterdir()] == ["mine"]
 
 
 def test_signals_that_are_not_finite_are_named(tmp_path: Path) -> None:

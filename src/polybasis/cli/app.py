@@ -6,6 +6,7 @@ are fast.
 
 from __future__ import annotations
 
+import logging
 import sys
 import warnings
 from typing import Annotated, Any, NoReturn, TextIO
@@ -58,6 +59,8 @@ def main() -> None:
     """Runs the command line. User errors are printed on one line, without a traceback."""
     warnings.filterwarnings("ignore", "Sparse CSR tensor support", UserWarning)
     warnings.showwarning = _show_warning
+    notices = _NoticeHandler()
+    logging.getLogger("polybasis").addHandler(notices)
     try:
         sys.exit(app(standalone_mode=False))
     except CLICK_EXCEPTION as error:
@@ -75,8 +78,17 @@ def main() -> None:
         if isinstance(error, RuntimeError) and "can't allocate memory" not in str(error):  # torch's MemoryError
             raise
         _exit(f"not enough memory ({error})")
-    except (KeyboardInterrupt, typer.Abort):
+    except typer.Abort:
         _exit("interrupted", 130)
+    finally:
+        logging.getLogger("polybasis").removeHandler(notices)
+
+
+class _NoticeHandler(logging.Handler):
+    """Prints log messages on one line, as errors are."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        print(f"polybasis: {printable(' '.join(record.getMessage().split()))}", file=sys.stderr, flush=True)
 
 
 def _exit(message: str, status: int = 1) -> NoReturn:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from polybasis import native
 from polybasis.checksums import Manifest, read_document, write_document
 from polybasis.features import FeatureTransform
-from polybasis.files import append_line
+from polybasis.files import append_line, temporary_path
 from polybasis.krylov.streamed import first_exponents, streamed_basis
 from polybasis.store.arrays import chunks, create_array, drop_pages, open_array, read_header, zeros
 from polybasis.store.basis_store import KIND, OLDEST, VERSION, block_checksums, checked_rows
@@ -92,7 +92,7 @@ def make_block(
     threads = threads or torch.get_num_threads()
     # A unique name: another machine of a cluster may compute the same block if this one was presumed lost.
     name = f"block-{number:04d}.{uuid.uuid4().hex}.npy"
-    target = folder / f".{name}"
+    target = temporary_path(folder / name)
     try:
         kept = create_array(target, header["dtype"], (K + 1, len(rows), width))
         u, w = (memory or TwoVectors(graph.num_nodes)).of_width(width)

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-from filelock import Timeout
 from numpy.typing import NDArray
 
 from polybasis.checksums import Manifest, write_document
 from polybasis.data.dataset import NodeDataset, refuse_classes
 from polybasis.features import as_dense
-from polybasis.files import lock_for
+from polybasis.files import exclusive, remove_stale_files, temporary_path
 from polybasis.store.arrays import VectorWriter, chunks, create_array, drop_pages
 from polybasis.store.graph_folder import KIND, VERSION, GraphFolder
 
@@ -73,7 +73,7 @@ def write_graph_folder(path: str | Path, dataset: NodeDataset) -> GraphFolder:
         "protocol": dataset.protocol,
         "identity": dataset.fingerprint,
     }
-    with _Building(path) as folder:
+    with _building(path) as folder:
         np.save(folder / "indptr.npy", indptr)
         np.save(folder / "indices.npy", indices.astype(_index_type(graph.num_nodes)))
         if dataset.nodes is not None:
@@ -120,7 +120,7 @@ def build_graph_folder(
         raise ValueError(
             f"{num_nodes:,} nodes need {16 * num_nodes:,} bytes; raise the memory limit of {memory:,} bytes"
         )
-    with _Building(path) as folder:
+    with _building(path) as folder:
         buckets = _distribute(folder / "buckets", edges, num_nodes, memory, dtype)
         indices = VectorWriter(folder / "indices.npy", dtype)
         degrees = np.zeros(num_nodes, dtype=np.int64)
@@ -241,32 +241,28 @@ def _write_node_data(
     write_document(folder / "graph.json", header)
 
 
-class _Building:
-    """A folder under construction; it is renamed when it is complete."""
-
-    def __init__(self, path: str | Path) -> None:
-        self.target = Path(path)
-        self.folder = self.target.parent / f".{self.target.name}.building"
-        self._lock = lock_for(self.target, timeout=0)
-
-    def __enter__(self) -> Path:
-        if self.target.exists():
-            raise FileExistsError(f"{self.target} exists; remove it or choose another folder")
-        self.target.parent.mkdir(parents=True, exist_ok=True)
+@contextmanager
+def _building(path: str | Path) -> Iterator[Path]:
+    """A folder under construction, renamed to ``path`` when it is complete; waits for other processes that build it."""
+    target = Path(path)
+    _refuse_existing(target)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with exclusive(target, f"is building {target}"):
+        _refuse_existing(target)
+        remove_stale_files(target.parent)
+        folder = temporary_path(target)
         try:
-            self._lock.acquire()
-        except Timeout:
-            raise ValueError(f"another process is building {self.target}; wait for it to finish") from None
-        shutil.rmtree(self.folder, ignore_errors=True)  # left by a process that was killed
-        self.folder.mkdir()
-        return self.folder
+            folder.mkdir()
+            yield folder
+            os.replace(folder, target)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
 
-    def __exit__(self, kind: object, *_: object) -> None:
-        if kind is None:
-            os.replace(self.folder, self.target)
-        else:
-            shutil.rmtree(self.folder, ignore_errors=True)
-        self._lock.release()
+
+def _refuse_existing(target: Path) -> None:
+    if target.exists():
+        raise FileExistsError(f"{target} exists; remove it or choose another folder")
 
 
 def _index_type(nodes: int) -> np.dtype[Any]:

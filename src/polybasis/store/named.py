@@ -35,6 +35,9 @@ def _graph_folder_of(source: str, parent: Path, root: str | Path | None, memory:
     folder = parent / f"{source}.graph"
     if folder.exists():
         return GraphFolder.open(folder)
-    if source == "ogbn-papers100M":
-        return build_papers100m(data_root(root) / "ogb" / "ogbn_papers100M", folder, memory)
-    return write_graph_folder(folder, load(source, root))
+    try:
+        if source == "ogbn-papers100M":
+            return build_papers100m(data_root(root) / "ogb" / "ogbn_papers100M", folder, memory)
+        return write_graph_folder(folder, load(source, root))
+    except FileExistsError:  # another process has built it in the meantime
+        return GraphFolder.open(folder)

@@ -13,14 +13,13 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from filelock import Timeout
 from numpy.typing import NDArray
 
 from polybasis import native
 from polybasis.checksums import Manifest, digest, write_document
 from polybasis.cluster import map_on_ray
 from polybasis.features import FeatureTransform
-from polybasis.files import append_line, lock_for
+from polybasis.files import append_line, exclusive, remove_stale_files, temporary_path
 from polybasis.krylov.filters import checked_degree
 from polybasis.store.arrays import chunks, create_array, drop_pages, open_array, read_header
 from polybasis.store.basis_store import KIND, OLDEST, VERSION, BasisStore, checked_rows, open_store, scale_exponent
@@ -125,7 +124,7 @@ def precompute(
     cluster: str | None = None,
     on_step: OnBlockStep | None = None,
 ) -> BasisStore:
-    """Builds a store, or resumes an interrupted build.
+    """Builds a store, or resumes an interrupted build; waits for other processes that build the same store.
 
     Args:
         graph: the graph, with features.
@@ -140,7 +139,7 @@ def precompute(
         on_step: called after every step with the block, the number of blocks, the step and the number of steps.
 
     Raises:
-        ValueError: if the folder contains another store, another process is using it, or the memory limit is too low.
+        ValueError: if the folder contains another store, or the memory limit is too low.
         OSError: if the disk has too little space.
     """
     if dtype not in ("float32", "float16"):
@@ -149,7 +148,8 @@ def precompute(
     graph.verify_files()
     rows = kept_rows(graph, keep)
     plan = plan_precompute(graph, K, memory=memory, rows=len(rows), dtype=dtype, threads=threads)
-    with _exclusive(folder):
+    with exclusive(folder, f"is building {folder}"), _noting_progress(folder):
+        remove_stale_files(folder)
         header = _start(graph, folder, plan, rows, dtype, feature_transform)
         del rows
         if not (folder / "basis.json").exists():
@@ -174,26 +174,25 @@ def precompute(
     return store
 
 
+@contextmanager
+def _noting_progress(folder: Path) -> Iterator[None]:
+    """Adds to an interruption how much is finished."""
+    try:
+        yield
+    except Exception:
+        raise
+    except BaseException as interruption:
+        finished = len(list(folder.glob("block-*.json")))
+        interruption.add_note(f"{finished} blocks are saved in {folder}; run the same command again to resume")
+        raise
+
+
 def _check_disk_space(folder: Path, plan: Plan) -> None:
     """Raises OSError if the disk has too little space for the blocks and the array they are merged into."""
     used = sum(path.stat().st_size for path in folder.iterdir())
     needed, free = 2 * plan.disk - used, shutil.disk_usage(folder).free
     if needed > free:
         raise OSError(f"building {folder} needs {needed / 2**30:.2f} GiB; the disk has {free / 2**30:.2f} GiB free")
-
-
-@contextmanager
-def _exclusive(folder: Path) -> Iterator[None]:
-    """Holds an exclusive lock on the folder."""
-    lock = lock_for(folder, timeout=0)
-    try:
-        lock.acquire()
-    except Timeout:
-        raise ValueError(f"another process is working on {folder}; wait for it to finish") from None
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 def _start(
@@ -271,7 +270,7 @@ def _merge_blocks(folder: Path, header: dict[str, Any]) -> None:
         assert record is not None
         records.append(record)
         blocks.append(open_array(folder / record["file"], (K + 1, rows, width)))
-    target = folder / ".vectors.npy"
+    target = temporary_path(folder / "vectors.npy")
     try:
         vectors = create_array(target, header["dtype"], (rows, K + 1, sum(widths)))
         for chunk, here in enumerate(chunks(rows, checked_rows(header))):

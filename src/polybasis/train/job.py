@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
@@ -18,12 +18,14 @@ import torch
 from polybasis.code_version import code_version
 from polybasis.data.catalogue import CATALOGUE, load, unknown_dataset
 from polybasis.data.dataset import NodeDataset
-from polybasis.files import append_line, read_lines
+from polybasis.files import remove_stale_files
+from polybasis.processes import uninterrupted
 from polybasis.store.basis_store import BasisStore, open_store
 from polybasis.store.graph_folder import GraphFolder
 from polybasis.train.config import Config
 from polybasis.train.distributed import ProcessGroup
 from polybasis.train.fitting import FullBatch, OnEpoch, Task, fit_task, remove_checkpoints
+from polybasis.train.result_file import Claims, ResultFile
 from polybasis.train.results import Result
 
 OnResult = Callable[[Result], None]
@@ -282,39 +284,95 @@ def run_jobs(
         if len(jobs) > 1:
             raise ValueError("out can hold only one model; pass a single job")
         check_model_folder(out)
-    wanted = {job.key: job for job in jobs}
-    done = {result["key"]: result for result in read_lines(results) if result.get("key") in wanted}
+    wanted, writes = {job.key: job for job in jobs}, group is None or group.rank == 0
+    file = ResultFile(results, wanted)
+    file.refresh()
     if group is not None:
-        group.require_equal(len(done), "results")
-    missing = [job for key, job in wanted.items() if key not in done or not _saved(out, key)]
+        group.require_equal(len(file.found), "results")
     checkpoints = results.parent / f".{results.stem}.checkpoints"
-    failed: list[tuple[Job, OverflowError]] = []
-    if cluster is not None or (processes > 1 and len(missing) > 1):
-        from polybasis.train.parallel import run_in_processes, run_on_cluster
+    if writes:
+        for folder in (results.parent, checkpoints, *([] if out is None else [out])):
+            remove_stale_files(folder)
 
-        if cluster is not None:
-            finished = run_on_cluster(missing, cluster, checkpoints, out, failed)
+    def is_finished(key: str) -> bool:
+        return key in file.found and _saved(out, key)
+
+    missing = [job for key, job in wanted.items() if not is_finished(key)]
+    failed: list[tuple[Job, OverflowError]] = []
+    claims = Claims(missing, file, is_finished)
+
+    def record(job: Job, outcome: Result | OverflowError) -> None:
+        with uninterrupted():
+            if isinstance(outcome, OverflowError):
+                failed.append((job, outcome))
+            elif writes:
+                file.append(outcome)
+            else:
+                file.found[job.key] = outcome
+            if writes:
+                remove_checkpoints(checkpoints / f"{job.key}.safetensors")
+                claims.release(job, finished=True)
+            if on_result is not None and not isinstance(outcome, OverflowError):
+                on_result(outcome)
+
+    try:
+        if cluster is not None and missing:
+            from polybasis.train.parallel import run_on_cluster
+
+            run_on_cluster(claims, cluster, checkpoints, out, record)
+        elif processes > 1 and len(missing) > 1:
+            from polybasis.train.parallel import run_in_processes
+
+            run_in_processes(claims, min(processes, len(missing)), checkpoints, record)
         else:
-            finished = run_in_processes(missing, processes, checkpoints, failed)
-    else:
-        finished = _run_in_turn(missing, failed, checkpoints=checkpoints, out=out, on_epoch=on_epoch, group=group)
-    for result in finished:
-        if (group is None or group.rank == 0) and result["key"] not in done:
-            append_line(results, json.dumps(result))
-        done[result["key"]] = result
-        if checkpoints.exists() and (group is None or group.rank == 0):
-            remove_checkpoints(checkpoints / f"{result['key']}.safetensors")
-        if on_result is not None:
-            on_result(result)
-    with suppress(OSError):  # not empty, or removed by another process
-        checkpoints.rmdir()
+            options = {"checkpoints": checkpoints, "out": out, "on_epoch": on_epoch, "group": group}
+            while (job := _next_job(claims, missing, group)) is not None:
+                record(job, _run_or_diverge(job, **options))
+    except Exception:
+        raise
+    except BaseException as interruption:
+        saved = f"{len(file.found)} of {len(wanted)} runs are finished and saved in {results}"
+        interruption.add_note(f"{saved}; run the same command again to resume")
+        raise
+    finally:
+        claims.release_all()
+        if writes:
+            _remove_leftovers(checkpoints, file.found)
+    file.refresh()
     if failed:
         job, error = failed[0]
         raise OverflowError(
             f"{len(failed)} of {len(jobs)} jobs diverged; the first is {job.config.model.name} on {job.source.name}, "
             f"split {job.split}: {error}"
         )
-    return [done[key] for key in wanted]
+    return [file.found[key] for key in wanted]
+
+
+def _next_job(claims: Claims, jobs: list[Job], group: ProcessGroup | None) -> Job | None:
+    """The next job to run; the first process of a group chooses it for all."""
+    if group is None:
+        return claims.next()
+    job = claims.next() if group.rank == 0 else None
+    number = int(group.broadcast(torch.tensor(-1 if job is None else jobs.index(job))))
+    return None if number < 0 else jobs[number]
+
+
+def _run_or_diverge(job: Job, **options: Any) -> Result | OverflowError:
+    try:
+        return run_job(job, **options)
+    except OverflowError as error:
+        return error
+
+
+def _remove_leftovers(checkpoints: Path, finished: Iterable[str]) -> None:
+    """Removes temporary files of ended processes and checkpoints of finished jobs, then the folder if it is empty."""
+    if not checkpoints.exists():
+        return
+    remove_stale_files(checkpoints)
+    for key in finished:  # a process that was killed after it wrote a result left its checkpoint
+        remove_checkpoints(checkpoints / f"{key}.safetensors")
+    with suppress(OSError):  # not empty, or removed by another process
+        checkpoints.rmdir()
 
 
 def _saved(out: Path | None, key: str) -> bool:
@@ -339,11 +397,3 @@ def check_model_folder(out: Path) -> None:
             raise ValueError(f"{out} is a file; choose a folder for the model")
         if any(out.iterdir()):
             raise ValueError(f"{out} is not empty and does not contain a model; choose another folder")
-
-
-def _run_in_turn(jobs: list[Job], failed: list[tuple[Job, OverflowError]], **options: Any) -> Iterator[Result]:
-    for job in jobs:
-        try:
-            yield run_job(job, **options)
-        except OverflowError as error:
-            failed.append((job, error))

@@ -1,61 +1,66 @@
-"""Runs jobs in parallel, in local processes or on a Ray cluster. Results arrive in the order of completion."""
+"""Runs jobs in several processes or on a Ray cluster."""
 
 from __future__ import annotations
 
-import multiprocessing
-from collections.abc import Iterator
-from concurrent.futures import CancelledError, ProcessPoolExecutor, as_completed
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from polybasis.cluster import map_on_ray
 from polybasis.train.job import Job, run_job
+from polybasis.train.result_file import Claims
 from polybasis.train.results import Result
+from polybasis.worker_pool import WorkerPool
+
+CLAIMED_AT_ONCE = 256  # jobs sent to a cluster; every claim is an open file
+Record = Callable[[Job, Result | OverflowError], None]
 
 
-def run_on_cluster(
-    jobs: list[Job], cluster: str, checkpoints: Path, out: Path | None, failed: list[tuple[Job, OverflowError]]
-) -> Iterator[Result]:
-    """Runs jobs on a Ray cluster, each on one processor; appends jobs that diverge to ``failed``."""
+def run_on_cluster(claims: Claims, cluster: str, checkpoints: Path, out: Path | None, record: Record) -> None:
+    """Runs jobs on a Ray cluster, each on one processor; records results and the errors of jobs that diverge."""
     folders = (checkpoints.absolute(), None if out is None else out.absolute())
-    for number, result in map_on_ray(_run_with, [(job, *folders) for job in jobs], address=cluster):
-        try:
-            yield result()
-        except OverflowError as error:
-            failed.append((jobs[number], error))
+    while claimed := claims.some(CLAIMED_AT_ONCE):
+        for number, result in map_on_ray(_run_with, [(job, *folders) for job in claimed], address=cluster):
+            try:
+                outcome = result()
+            except OverflowError as error:
+                outcome = error
+            record(claimed[number], outcome)
 
 
-def run_in_processes(
-    jobs: list[Job], processes: int, checkpoints: Path, failed: list[tuple[Job, OverflowError]]
-) -> Iterator[Result]:
-    """Runs jobs in several processes, which share torch's threads; appends jobs that diverge to ``failed``."""
+def run_in_processes(claims: Claims, processes: int, checkpoints: Path, record: Record) -> None:
+    """Runs jobs in several processes, which share torch's threads; records results and the errors of jobs that diverge.
+
+    After any other error no more jobs are started; the error is raised when the running ones have finished. When this
+    process is interrupted, running jobs are stopped, and jobs that had finished are recorded.
+    """
     threads = max(1, torch.get_num_threads() // processes)
-    # Spawn the workers: forking a process that has used threads may deadlock.
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(
-        processes, mp_context=context, initializer=torch.set_num_threads, initargs=(threads,)
-    ) as pool:
-        futures = {pool.submit(_run_with, job, checkpoints): job for job in jobs}
-        broken: Exception | None = None
-        try:
-            for future in as_completed(futures):
-                try:
-                    yield future.result()
-                except OverflowError as error:
-                    failed.append((futures[future], error))
-                except CancelledError:
-                    pass
-                except Exception as error:  # running jobs still finish, and their results are kept
-                    broken = broken or error
-                    for pending in futures:
-                        pending.cancel()
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-        if broken is not None:
-            raise broken
+    broken: list[Exception] = []
+
+    def handle(job: Job, outcome: Any) -> None:
+        if isinstance(outcome, Exception) and not isinstance(outcome, OverflowError):
+            broken.append(outcome)
+            claims.release(job, finished=False)
+        else:
+            record(job, outcome)
+
+    pool = WorkerPool(processes)
+    try:
+        while True:
+            while pool.idle and not broken and (job := claims.next(wait=not pool.busy)) is not None:
+                pool.submit(job, _run_with, job, checkpoints, None, threads)
+            if not pool.busy:
+                break
+            pool.collect(handle)
+    finally:
+        pool.stop(handle)
+    if broken:
+        raise broken[0]
 
 
-def _run_with(job: Job, checkpoints: Path, out: Path | None = None) -> Result:
+def _run_with(job: Job, checkpoints: Path, out: Path | None = None, threads: int | None = None) -> Result:
+    if threads is not None:
+        torch.set_num_threads(threads)
     return run_job(job, checkpoints=checkpoints, out=out)

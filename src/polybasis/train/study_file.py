@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from polybasis.checksums import FormerVersionWarning, digest
-from polybasis.files import lock_for
+from polybasis.files import os_errors_naming, lock_for
 from polybasis.foreign_files import regular_file
 
 if TYPE_CHECKING:
@@ -54,8 +54,12 @@ class StudyFile:
                     yield entry
 
     def append_logs(self, logs: list[dict[str, Any]]) -> None:
-        """Appends entries and syncs the file; the last line is overwritten if it is incomplete."""
-        with lock_for(self._path), self._path.open("r+b") as file:
+        """Appends entries and syncs the file; the last line is overwritten if it is incomplete.
+
+        Raises:
+            OSError: if the disk is full; the message gives the file.
+        """
+        with lock_for(self._path), os_errors_naming(self._path), self._path.open("r+b") as file:
             for _ in self.read_logs(len(self._offsets) - 1):  # finds the end of the last complete line
                 pass
             file.seek(self._offsets[-1])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from polybasis.data.dataset import NodeDataset
+from polybasis.processes import may_be_alive, process_name
 from polybasis.train.config import Config
 from polybasis.train.fitting import Progress, fit
 from polybasis.train.job import Source
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 LEARNING_RATES = [0.0005, 0.001, 0.005, 0.01, 0.02, 0.03, 0.04, 0.05]
 WEIGHT_DECAYS = [0.0, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3]
 DROPOUTS = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9]
+PROCESS = "process"  # attribute of a trial: the process that runs it
 # Choices for arguments of the models; other arguments keep their defaults.
 ARGUMENTS: dict[str, list[Any]] = {
     "K": [2, 4, 8, 12, 16, 20],
@@ -128,13 +131,11 @@ def tune(
         storage=storage,
         direction="maximize",
         load_if_exists=True,
-        sampler=optuna.samplers.TPESampler(seed=seed + _trial_count(storage, name)),
         pruner=optuna.pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=50, interval_steps=10),
     )
-    if search.known is not None and not study.trials:
-        study.enqueue_trial(_as_parameters(search.known))
 
     def objective(trial: Any) -> float:
+        trial.set_user_attr(PROCESS, process_name())
         config = suggest(trial, base)
         scores: list[float] = []
         for number in range(search.splits):
@@ -154,10 +155,22 @@ def tune(
 
     complete = (optuna.trial.TrialState.COMPLETE,)
     done = (optuna.trial.TrialState.COMPLETE, optuna.trial.TrialState.PRUNED)
-    while len(study.get_trials(deepcopy=False, states=done)) < search.trials:
-        study.optimize(objective, n_trials=1)
-        if on_trial is not None and study.get_trials(deepcopy=False, states=complete):
-            on_trial(len(study.get_trials(deepcopy=False, states=done)), study.best_value)
+    try:
+        while (count := len(study.get_trials(deepcopy=False, states=done))) < search.trials:
+            study.sampler = _sampler(study, count, search.known, seed)
+            trial = study.ask()
+            try:
+                study.tell(trial, objective(trial))
+            except optuna.TrialPruned:
+                study.tell(trial, state=optuna.trial.TrialState.PRUNED)
+            if on_trial is not None and study.get_trials(deepcopy=False, states=complete):
+                on_trial(len(study.get_trials(deepcopy=False, states=done)), study.best_value)
+    except Exception:
+        raise
+    except BaseException as interruption:
+        saved = f"{count} of {search.trials} trials are finished and saved in {search.study}"
+        interruption.add_note(f"{saved}; run the same command again to resume")
+        raise
     if not study.get_trials(deepcopy=False, states=complete):
         raise ValueError(f"none of {search.trials} trials finished; allow more trials")
     return Config.from_dict(study.best_trial.user_attrs["config"]), float(study.best_value)
@@ -185,7 +198,25 @@ def _as_parameters(config: Config) -> dict[str, Any]:
     return {name: value for name, value in parameters.items() if value in choices(name)}
 
 
-def _trial_count(storage: optuna.storages.BaseStorage, name: str) -> int:
-    """Number of trials so far; part of the sampler's seed, so that a resumed search does not repeat its samples."""
-    known = {study.study_name: study for study in import_optuna().get_all_study_summaries(storage)}
-    return known[name].n_trials if name in known else 0
+def _sampler(study: optuna.Study, finished: int, known: Config | None, seed: int) -> Any:
+    """The sampler of the next trial.
+
+    It ignores trials whose process has ended, so that a resumed search repeats them and goes on as without the
+    interruption. Workers that share a study and a seed have different samplers.
+
+    Args:
+        study: the study.
+        finished: number of finished trials.
+        known: a configuration for the first trial.
+        seed: seed of the search.
+    """
+    optuna = import_optuna()
+    running = study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.RUNNING,))
+    others = {trial.user_attrs[PROCESS] for trial in running if PROCESS in trial.user_attrs} - {process_name()}
+    number = finished + sum(map(may_be_alive, others))
+    sampler = optuna.samplers.TPESampler(seed=seed + number)
+    if number > 0 or known is None:
+        return sampler
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        return optuna.samplers.PartialFixedSampler(_as_parameters(known), sampler)

@@ -1,0 +1,83 @@
+"""Files that survive kills: names of temporary files, their removal, and lines on a full disk."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from polybasis.files import append_line, read_lines, remove_stale_files, temporary_path, write_atomically
+from polybasis.processes import may_be_alive, process_name, uninterrupted
+
+
+def ended_process() -> int:
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        pass
+    return process.pid
+
+
+def test_temporary_files_of_dead_processes_are_removed_and_others_are_not(tmp_path: Path) -> None:
+    own = temporary_path(tmp_path / "a.json")
+    dead = own.with_name(own.name.replace(f"-{os.getpid()}.", f"-{ended_process()}."))
+    elsewhere = own.with_name(own.name.replace(process_name(), f"0123abcd-{ended_process()}"))
+    folder = dead.with_name(dead.name.replace("a.json", "graph"))
+    folder.mkdir()
+    for path in (own, dead, elsewhere, folder / "x.npy", tmp_path / ".a.json.tmp"):
+        path.touch()
+    write_atomically(tmp_path / "b.json", b"{}")
+    left = {own.name, elsewhere.name, ".a.json.tmp", "b.json"}
+    assert {path.name for path in tmp_path.iterdir()} == left
+    remove_stale_files(tmp_path / "nowhere")
+
+
+def test_a_process_is_dead_from_its_end_on() -> None:
+    machine = process_name().rpartition("-")[0]
+    assert may_be_alive(process_name())
+    assert may_be_alive("0123abcd-1")
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    assert may_be_alive(f"{machine}-{process.pid}")
+    process.kill()
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # it is a zombie now
+    assert not may_be_alive(f"{machine}-{process.pid}")
+    process.communicate()
+    assert not may_be_alive(f"{machine}-{process.pid}")
+
+
+def test_a_full_disk_leaves_the_file_as_it_was_and_is_named(tmp_path: Path) -> None:
+    lines, document = tmp_path / "r.jsonl", tmp_path / "d.json"
+    append_line(lines, '{"key": "a"}')
+    write_atomically(document, b"old")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20, limits[1]))
+    try:
+        with pytest.raises(OSError, match=r"File too large: .*r\.jsonl"):
+            append_line(lines, '{"key": "b"}')
+        with pytest.raises(OSError, match=r"File too large: .*d\.json"):
+            write_atomically(document, b"new" * 20)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert lines.read_text() == '{"key": "a"}\n'
+    assert document.read_text() == "old"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["d.json", "r.jsonl"]
+    append_line(lines, '{"key": "b"}')
+    assert [line["key"] for line in read_lines(lines)] == ["a", "b"]
+
+
+def test_signals_wait_for_the_end_of_an_uninterrupted_section() -> None:
+    done = []
+
+    def work() -> None:
+        with uninterrupted():
+            os.kill(os.getpid(), signal.SIGINT)
+            done.append("section")
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert done == ["section"]
+    with pytest.raises(KeyboardInterrupt):
+        os.kill(os.getpid(), signal.SIGINT)

@@ -265,6 +265,8 @@ def sparse_matrix(path: Path, kind: str, shape: NDArray[Any], data: NDArray[Any]
     rows, columns = (int(length) for length in shape)
     if min(rows, columns) < 0 or max(rows, columns) > max(1 << 21, 16 * len(data)):
         raise ValueError(f"{path}: shape ({rows}, {columns}) with {len(data):,} stored values; the header is damaged")
+    if kind != "coo" and (np.diff(indices[1].astype(np.int64)) < 0).any():  # SciPy overlooks it if the last is 0
+        raise ValueError(f"{path}: not a valid sparse matrix (the offsets decrease)")
     try:
         if kind == "coo":
             matrix = sp.coo_array((data, tuple(indices)), shape=(rows, columns))

@@ -17,6 +17,7 @@ import polybasis as pb
 from polybasis.data.dataset import NodeDataset
 from polybasis.data.tables import edge_batches, read_tables
 from polybasis.features import as_dense
+from polybasis.foreign_files import read_sparse
 from polybasis.train.fitting import fit
 
 EDGES = "source,target\na,b\nb,c\n"
@@ -439,3 +440,11 @@ def test_bad_edge_lists_are_refused_with_their_place(tmp_path: Path) -> None:
         list(edge_batches(tmp_path / "e.npy", 400))
     with pytest.raises(ValueError, match=r"e\.txt: unknown file type '\.txt'; expected \.csv"):
         edge_batches(tmp_path / "e.txt", 400)
+
+
+def test_offsets_of_a_sparse_matrix_must_not_decrease(tmp_path: Path) -> None:
+    """SciPy does not notice it in a matrix whose last offset is 0, and reads out of bounds."""
+    arrays = {"data": np.zeros(0), "indices": np.zeros(0, np.int32), "indptr": np.array([0, 1 << 20, 0], np.int32)}
+    np.savez(tmp_path / "x.npz", format=np.array(b"csc"), shape=np.array([2, 2]), **arrays)
+    with pytest.raises(ValueError, match=r"x\.npz: not a valid sparse matrix \(the offsets decrease\)"):
+        read_sparse(tmp_path / "x.npz")

@@ -17,8 +17,8 @@ import torch
 from numpy.typing import NDArray
 
 from polybasis.data.dataset import Masks, NodeDataset, fixed_masks, make_dataset
+from polybasis.data.matlab import read_mat
 from polybasis.data.pickles import array_of, load_arrays
-from polybasis.data.published_files import read_mat
 from polybasis.foreign_files import regular_file
 
 STATUS, GENDER, MAJOR, MINOR, DORM, YEAR, HIGH_SCHOOL = range(7)  # columns of local_info
@@ -52,7 +52,7 @@ def facebook100(name: str, path: Path, *, splits: Path | None = None, shared: bo
         raise ValueError(
             f"{path}: expected a square sparse matrix A and a row of seven codes (local_info) for each node"
         )
-    edges = adjacency.tocsr().tocoo()
+    edges = adjacency.tocoo()
     codes = info.astype(np.int64)
     pairs = np.stack([edges.row, edges.col]).astype(np.int64)
     return make_dataset(

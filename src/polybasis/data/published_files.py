@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import csv
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import scipy.io
 import scipy.sparse as sp
 import torch
 from torch import Tensor
 
 from polybasis.data.dataset import Metric, NodeDataset, fixed_masks, make_dataset
+from polybasis.data.matlab import read_mat
 from polybasis.foreign_files import read_arrays, regular_file
 
 
@@ -55,21 +54,6 @@ def genius(folder: Path) -> NodeDataset:
         folder: folder of ``data.mat``, which contains edge_index, node_feat and label.
     """
     return _in_one_mat("genius", folder / "data.mat", metric="roc-auc")
-
-
-def read_mat(path: Path, *names: str) -> list[Any]:
-    """Variables of a MATLAB file, arrays of real numbers. Raises ValueError if one is missing or damaged."""
-    regular_file(path)
-    try:
-        file = scipy.io.loadmat(path, variable_names=names)
-    except Exception as error:  # SciPy raises errors of many types for damaged files
-        raise ValueError(f"{path}: not a MATLAB file, or a damaged one ({error})") from error
-    if missing := [name for name in names if name not in file]:
-        raise ValueError(f"{path}: no variable {missing[0]!r}")
-    for name in names:
-        if file[name].dtype.kind not in "biuf":
-            raise ValueError(f"{path}: {name} has dtype {file[name].dtype}; expected real numbers")
-    return [file[name] for name in names]
 
 
 def _in_one_mat(name: str, path: Path, metric: Metric = "accuracy") -> NodeDataset:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from polybasis.checksums import FormerVersionWarning, digest
-from polybasis.files import os_errors_naming, lock_for
+from polybasis.files import lock_for, os_errors_naming
 from polybasis.foreign_files import regular_file
 
 if TYPE_CHECKING:

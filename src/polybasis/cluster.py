@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import logging
+import signal
 import socket
+import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -44,7 +47,8 @@ def map_on_ray(
     if own:
         if address != "auto":
             _check_address(address)
-        ray.init(None if address == "auto" else address, log_to_driver=False, logging_level=logging.ERROR)
+        with _own_sigterm_handler():
+            ray.init(None if address == "auto" else address, log_to_driver=False, logging_level=logging.ERROR)
     try:
         machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]
         if not any(m.get("CPU", 0) >= processors and m.get("memory", 0) >= (memory or 0) for m in machines):
@@ -60,6 +64,15 @@ def map_on_ray(
     finally:
         if own:
             ray.shutdown()
+
+
+@contextmanager
+def _own_sigterm_handler() -> Iterator[None]:
+    """Restores the handler of SIGTERM, which Ray replaces."""
+    handler = signal.getsignal(signal.SIGTERM)
+    yield
+    if handler is not None and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, handler)
 
 
 def _result(ray: Any, reference: Any) -> Any:

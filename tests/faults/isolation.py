@@ -29,6 +29,7 @@ Examine = Callable[[int], Record]
 def forks() -> Any:
     """A context whose processes are forked from one that has imported torch and polybasis, with one thread."""
     os.environ["OMP_NUM_THREADS"] = "1"
+    os.environ["PYTHONPATH"] = str(Path(__file__).parents[1])  # where the server finds the module below
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["faults.preloaded"])
     return context

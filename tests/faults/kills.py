@@ -8,6 +8,7 @@ import time
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -40,11 +41,13 @@ class Reference:
     Attributes:
         outcome: what it wrote.
         cpu: seconds of processor time.
+        operations: number of operations on files.
         largest_file: size of the largest file that it wrote, in bytes.
     """
 
     outcome: dict[str, str]
     cpu: float
+    operations: int
     largest_file: int
 
 
@@ -81,7 +84,7 @@ def examine(number: int, inputs: Path) -> Record:
     return replace(record, seconds=round(time.monotonic() - start, 3))
 
 
-def begin(name: str, inputs: Path, scratch: Path, log: str, **options: int) -> Running:
+def begin(name: str, inputs: Path, scratch: Path, log: str, **options: Any) -> Running:
     """Starts a command."""
     command = COMMANDS[name]
     scratch.mkdir(parents=True, exist_ok=True)
@@ -103,7 +106,9 @@ def undisturbed(name: str, inputs: Path) -> Reference:
         if running.status() != 0:
             raise RuntimeError(f"{name} failed undisturbed: {running.errors()}")
         sizes = [path.stat().st_size for path in folder.rglob("*") if path.is_file()]
-        return Reference(outcome(folder, running.output(), COMMANDS[name]), cpu, max(sizes))
+        counted = running.log.with_suffix(".operations")
+        operations = counted.stat().st_size if counted.exists() else 0
+        return Reference(outcome(folder, running.output(), COMMANDS[name]), cpu, operations, max(sizes))
 
 
 def _kill_and_resume(
@@ -112,16 +117,24 @@ def _kill_and_resume(
     number, to = SIGNALS[int(rng.integers(len(SIGNALS)))], "parent"
     if COMMANDS[name].several:
         to = ("parent", "all", "worker")[int(rng.integers(3))]
+    at_operation = COMMANDS[name].program is None and not COMMANDS[name].several and bool(rng.integers(2))
     for attempt in range(ATTEMPTS):
-        share = float(rng.random()) * 0.98**attempt
         folder = scratch / str(attempt)
-        running = begin(name, inputs, folder, "killed")
-        fault = f"{signal.Signals(number).name} to {to} at {share:.0%}"
-        wait_for_cpu(running, share * reference.cpu)
-        time.sleep(float(rng.choice([0, 0, 0.002, 0.01])))
-        sent = running.status() is None and send(running, number, to)
+        if at_operation and reference.operations:
+            moment = int(rng.integers(1, reference.operations + 1))
+            fault = f"{signal.Signals(number).name} to {to} before file operation {moment}"
+            running = begin(name, inputs, folder, "killed", signal_at=(moment, number))
+            sent = True
+        else:
+            share = float(rng.random())
+            fault = f"{signal.Signals(number).name} to {to} at {share:.0%}"
+            running = begin(name, inputs, folder, "killed")
+            wait_for_cpu(running, share * reference.cpu)
+            time.sleep(float(rng.choice([0, 0, 0.002, 0.01])))
+            sent = running.status() is None and send(running, number, to)
         try:
-            _check_end(running, number if sent else 0, to, name)
+            status = _check_end(running, number if sent else 0, to, name)
+            sent = sent and status != 0
             if sent or attempt == ATTEMPTS - 1:
                 kept = _check_kept(folder)
                 run_again(name, inputs, folder)
@@ -134,8 +147,8 @@ def _kill_and_resume(
     raise AssertionError("unreachable")
 
 
-def _check_end(running: Running, number: int, to: str, name: str) -> None:
-    """Checks how a command ends after a signal, 0 if there was none."""
+def _check_end(running: Running, number: int, to: str, name: str) -> int:
+    """Checks how a command ends after a signal, 0 if there was none; returns its exit status."""
     begun = time.monotonic()
     status = running.wait()
     seconds = time.monotonic() - begun
@@ -159,6 +172,7 @@ def _check_end(running: Running, number: int, to: str, name: str) -> None:
         if time.monotonic() > limit:
             raise BrokenPromiseError(f"processes left after {ORPHAN_SECONDS:.0f} s: {running.survivors()}")
         time.sleep(0.02)
+    return status
 
 
 def _check_kept(folder: Path) -> list[str]:

@@ -19,6 +19,7 @@ from polybasis.cli.interruption import STOP_SIGNALS, run_stoppable
 from polybasis.train import fitting
 
 LIMIT = 120.0  # seconds after which a command counts as hanging
+OPERATIONS = {"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate"}  # as Python audits them
 MARK = "POLYBASIS_CASE"  # environment variable that processes of a case inherit
 
 
@@ -85,16 +86,24 @@ class Running:
         self.wait(10)
 
 
-def start_forked(words: list[str], folder: Path, log: Path, *, largest_file: int | None = None) -> Running:
+def start_forked(
+    words: list[str],
+    folder: Path,
+    log: Path,
+    *,
+    largest_file: int | None = None,
+    signal_at: tuple[int, int] | None = None,
+) -> Running:
     """Starts a command in a process that has imported everything; it writes checkpoints often.
 
     Args:
         words: the arguments of ``polybasis``.
         folder: working directory.
-        log: file for standard error.
+        log: file for standard error; the file operations are counted in ``log.with_suffix(".operations")``.
         largest_file: size in bytes above which files cannot grow, as on a full disk.
+        signal_at: number of a file operation before which the process sends itself a signal, and the signal.
     """
-    process = forks().Process(target=_run_forked, args=(words, folder, log, largest_file))
+    process = forks().Process(target=_run_forked, args=(words, folder, log, largest_file, signal_at))
     process.start()
     while not log.exists() and process.is_alive():  # from then on, signals reach the command and not this module
         time.sleep(0.0005)
@@ -111,7 +120,9 @@ def start_command(command: list[str], folder: Path, log: Path) -> Running:
     return Running(process.pid, folder, log, process)
 
 
-def _run_forked(words: list[str], folder: Path, log: Path, largest_file: int | None) -> None:
+def _run_forked(
+    words: list[str], folder: Path, log: Path, largest_file: int | None, signal_at: tuple[int, int] | None
+) -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     os.setsid()
     os.chdir(folder)
@@ -120,9 +131,35 @@ def _run_forked(words: list[str], folder: Path, log: Path, largest_file: int | N
         os.dup2(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND), descriptor)
     if largest_file is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, largest_file))
+    _count_operations(folder, log.with_suffix(".operations"), signal_at)
     fitting.CHECKPOINT_SECONDS = 0.02
     sys.argv = ["polybasis", *words]
     run_stoppable(_run_unblocked)
+
+
+def _count_operations(folder: Path, file: Path, signal_at: tuple[int, int] | None) -> None:
+    """Writes one byte to a file for each change of files in a folder; sends a signal before one of them."""
+    count, place = 0, str(folder)
+    counter = os.open(file, os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+
+    def hook(event: str, arguments: tuple[Any, ...]) -> None:
+        nonlocal count
+        if event not in OPERATIONS or (event == "open" and not arguments[2] & (os.O_WRONLY | os.O_RDWR)):
+            return
+        if any(_is_below(argument, place) for argument in arguments[:2]):
+            count += 1
+            os.write(counter, b".")
+            if signal_at is not None and count == signal_at[0]:
+                os.kill(os.getpid(), signal_at[1])
+
+    sys.addaudithook(hook)
+
+
+def _is_below(argument: object, folder: str) -> bool:
+    """Whether an argument is a path in the working directory, relative or absolute."""
+    if isinstance(argument, os.PathLike):
+        argument = os.fspath(argument)
+    return isinstance(argument, str) and (argument.startswith(folder) or not argument.startswith("/"))
 
 
 def _run_unblocked() -> None:

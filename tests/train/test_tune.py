@@ -56,6 +56,40 @@ def test_a_search_resumes_from_its_study(tmp_path: Path) -> None:
     assert Config.of("favardgnn").model.arguments == {}
 
 
+def test_an_interrupted_search_ends_as_without_the_interruption(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The interrupted trial is repeated, the known configuration included."""
+    known = load_preset("favardgnn", "chameleon")
+
+    def search(study: str) -> tuple[Config, float]:
+        return tune(DATA, Search(quick("favardgnn"), "per-class", 4, tmp_path / study, splits=1, known=known))
+
+    expected, original, calls = search("whole"), pb.train.fitting.fit, 0
+
+    def interrupted(*arguments: object, **options: object) -> object:
+        nonlocal calls
+        calls += 1
+        if calls in (1, 4):
+            raise KeyboardInterrupt
+        return original(*arguments, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("polybasis.train.tune.fit", interrupted)
+    for finished in (0, 2):
+        with pytest.raises(KeyboardInterrupt) as caught:
+            search("interrupted")
+        line = (
+            f"{finished} of 4 trials are finished and saved in {tmp_path / 'interrupted'}; run the same command again"
+        )
+        assert caught.value.__notes__ == [f"{line} to resume"]
+    assert search("interrupted") == expected
+    ended = [
+        [trial.params for trial in trials_of(tmp_path / study) if trial.state.is_finished()]
+        for study in ("whole", "interrupted")
+    ]
+    assert ended[0] == ended[1]
+
+
 def test_the_best_trial_is_returned_and_can_be_reproduced(tmp_path: Path) -> None:
     """Its score is the mean validation score over the splits, with the split's number as seed."""
     best, value = tune(DATA, Search(quick(), "per-class", 3, tmp_path / "study.log", splits=2))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -116,3 +117,42 @@ def test_anything_but_a_sealed_document_is_refused(content: bytes, tmp_path: Pat
 def test_a_damaged_list_of_files_is_refused(records: object, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="is damaged"):
         Manifest(tmp_path, records)  # type: ignore[arg-type]
+
+
+def test_a_list_of_files_stays_inside_its_folder(file: Path) -> None:
+    (record,) = Manifest.records(file.parent, [file.name]).values()
+    for name in (f"../{file.parent.name}/{file.name}", str(file), f"./{file.name}"):
+        with pytest.raises(ValueError, match="is not the name of a file"):
+            Manifest(file.parent, {name: record})
+    with pytest.raises(ValueError, match=r"y\.npy has no checksums"):
+        manifest(file).require(file.name, "y.npy")
+
+
+@pytest.mark.parametrize("size", [-1, 10**18])
+def test_a_size_without_checksums_is_refused(size: int, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"a\.npy is damaged"):
+        Manifest(tmp_path, {"a.npy": {"size": size, "xxh3": ""}})
+
+
+def test_nested_documents_end_in_one_error(tmp_path: Path) -> None:
+    """Reading and writing JSON have different limits on the depth."""
+    path = tmp_path / "header.json"
+    for depth in range(100, 3000, 100):
+        path.write_text('{"checksum": "0", "a": ' + '{"a":' * depth + "1" + "}" * depth + "}")
+        with pytest.raises(ValueError, match=r"header\.json"):
+            read_document(path)
+
+
+def test_threads_that_share_a_file_verify_every_block(file: Path) -> None:
+    """A block that two threads verify at once counts once."""
+    content = file.read_bytes()
+    for _ in range(20):
+        file.write_bytes(content)
+        checked = manifest(file)[file.name]
+        first = np.arange(0, SIZE - 64, 7)
+        with ThreadPoolExecutor(4) as pool:
+            for task in [pool.submit(checked.verify_ranges, first, first) for _ in range(8)]:
+                task.result()
+        file.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+        with pytest.raises(ValueError, match="checksum mismatch"):
+            checked.verify_ranges(np.array([SIZE - 1]), np.array([SIZE - 1]))

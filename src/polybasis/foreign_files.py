@@ -54,12 +54,12 @@ def errors_naming(path: Path, problem: str) -> Iterator[None]:
         problem: what is wrong if an error occurs, such as ``not a MATLAB file, or a damaged one``.
 
     Raises:
-        ValueError: for any error inside; errors that name the file already are raised as they are.
+        ValueError: for any error inside, unless it names the file already, as errors of the operating system do.
     """
     try:
         yield
     except Exception as error:
-        if isinstance(error, ValueError | OSError) and str(path) in f"{error} {getattr(error, 'filename', '')}":
+        if (isinstance(error, ValueError) and str(path) in str(error)) or getattr(error, "filename", None):
             raise
         raise ValueError(f"{path}: {problem} ({_reason(error)})") from error
 

@@ -12,6 +12,7 @@ EXAMPLES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 LINKED = [
     *EXAMPLES,
     ROOT / "CHANGELOG.md",
+    ROOT / "SECURITY.md",
     ROOT / "native" / "README.md",
     *sorted((ROOT / "results").glob("*/README.md")),
 ]

@@ -21,6 +21,7 @@ from conftest import random_graph
 
 import polybasis as pb
 from polybasis import native
+from polybasis.checksums import read_document, write_document
 from polybasis.data.dataset import NodeDataset
 from polybasis.store import (
     GraphFolder,
@@ -532,3 +533,39 @@ def test_half_precision_keeps_three_digits_of_every_relevant_entry(tmp_path: Pat
     relevant = np.abs(exact) > 1e-4 / np.sqrt(nodes)
     assert relevant.mean() > 0.5
     assert (np.abs(half - exact)[relevant] <= 2.0**-10 * np.abs(exact)[relevant]).all()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_a_damaged_row_is_found_when_it_is_read(dtype: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows are verified by the blocks that they lie in; blocks and rows overlap in every way, and the last is short."""
+    monkeypatch.setattr("polybasis.checksums.BLOCK", 1000)
+    _, graph = folder(tmp_path, nodes=40, channels=7)
+    path = precompute(graph, tmp_path / "store", 3, keep="all", dtype=dtype).path
+    file = path / "vectors.npy"
+    content = file.read_bytes()
+    row = 4 * 7 * np.dtype(dtype).itemsize
+    start = len(content) - 40 * row
+    for number in range(40):
+        place = start + number * row + number * 5 % row
+        file.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+        block = range(place // 1000 * 1000, place // 1000 * 1000 + 1000)
+        if block.start == 0:  # its header is verified when the store is opened
+            with pytest.raises(ValueError, match=r"vectors\.npy: checksum mismatch"):
+                open_store(path)
+            continue
+        with pytest.raises(ValueError, match=r"vectors\.npy: checksum mismatch"):
+            open_store(path).batch(np.array([0, number]))
+        others = [i for i in range(40) if start + i * row >= block.stop or start + (i + 1) * row <= block.start]
+        assert len(open_store(path).batch(np.array(others))) == len(others)
+
+
+@pytest.mark.parametrize("name", ["rows.npy", "y.npy"])
+def test_a_file_without_checksums_is_not_read(name: str, tmp_path: Path) -> None:
+    """A header that is intact but omits a file."""
+    _, graph = folder(tmp_path, nodes=40, channels=3)
+    path = precompute(graph, tmp_path / "store", 2, keep="all").path
+    header = read_document(path / "store.json")
+    del header["files"][name]
+    write_document(path / "store.json", header)
+    with pytest.raises(ValueError, match=f"{name} has no checksums"):
+        open_store(path)

@@ -10,7 +10,15 @@ from pathlib import Path
 import pytest
 
 from polybasis.code_version import PACKAGE, repository_of
-from polybasis.experiments.committed_lines import job_of, line_statuses, parse_place, read_line, repeat_line
+from polybasis.experiments.committed_lines import (
+    FILTER_LEARNING,
+    WITHOUT_TRAINING,
+    job_of,
+    line_statuses,
+    parse_place,
+    read_line,
+    repeat_line,
+)
 from polybasis.train.config import Config
 from polybasis.train.job import Job, Source, run_jobs
 
@@ -80,7 +88,7 @@ def write(repository: Path, name: str, text: str) -> None:
 
 FILES = (
     "src/polybasis/train/job.py",
-    "src/polybasis/experiments/filters.py",
+    "src/polybasis/experiments/filter_learning.py",
     "src/polybasis/cli/app.py",
     "native/a.cpp",
 )
@@ -102,8 +110,9 @@ def repository(tmp_path: Path) -> Path:
     [
         ("src/polybasis/train/job.py", "stale", "stale"),
         ("native/a.cpp", "stale", "stale"),
-        ("src/polybasis/experiments/filters.py", "current", "stale"),
+        ("src/polybasis/experiments/filter_learning.py", "current", "stale"),
         ("src/polybasis/cli/app.py", "current", "current"),
+        ("src/polybasis/experiments/figures.py", "current", "current"),
         ("README.md", "current", "current"),
     ],
 )
@@ -122,6 +131,10 @@ def test_lines_are_stale_once_their_code_has_changed(
     assert [line.status for line in found] == [job, other]
     assert [line.number for line in found] == [1, 2]
     assert all(line.changed == ((changed,) if line.status == "stale" else ()) for line in found)
+
+
+def test_files_that_are_left_out_exist() -> None:
+    assert all((PACKAGE / name).exists() for name in (*WITHOUT_TRAINING, *FILTER_LEARNING))
 
 
 def test_lines_without_a_known_commit_are_unknown_and_dirty_ones_stale(repository: Path) -> None:

@@ -140,7 +140,7 @@ def stale(
 ) -> None:
     """List committed lines whose code has changed since they were computed, by the commit that they record.
 
-    Code is native/ and the files of src/polybasis that training imports, uncommitted changes included. A changed
+    Code is native/ and the files of src/polybasis that scores depend on, uncommitted changes included. A changed
     comment counts; `reproduce line` decides whether a line still holds. Lines without a commit are unknown.
     """
     from polybasis.cli.display import print_json

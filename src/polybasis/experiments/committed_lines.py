@@ -19,9 +19,26 @@ from polybasis.train.results import Result
 
 SCORES = ("val_score", "test_score", "epochs")
 Status = Literal["current", "stale", "unknown"]
-# Code that no training job imports. Lines that are not jobs, such as those of filter learning, depend on experiments.
-WITHOUT_TRAINING = ("cli", "bench", "report", "presets", "classifier.py", "graph_filter.py")
-EXPERIMENTS = "experiments"
+# Files that no training job's scores depend on: interfaces, and what is done with results after training. Presets are
+# among them because a line has its own configuration.
+WITHOUT_TRAINING = (
+    "bench",
+    "cli",
+    "experiments",
+    "presets",
+    "report",
+    "classifier.py",
+    "code_version.py",
+    "graph_filter.py",
+    "responses.py",
+    "data/images.py",
+    "train/results.py",
+    "train/study_file.py",
+    "train/trained_model.py",
+    "train/tune.py",
+)
+# What lines that are not jobs, those of filter learning, depend on besides.
+FILTER_LEARNING = ("responses.py", "data/images.py", "experiments/bumps.py", "experiments/filter_learning.py")
 
 
 @contextmanager
@@ -147,9 +164,8 @@ class LineStatus:
 def line_statuses(folder: Path, repository: Path) -> list[LineStatus]:
     """The status of every line of the ``.jsonl`` files in a folder and its subfolders.
 
-    A line's code is native/ and the files of src/polybasis that training imports: all but the command line, benchmarks,
-    reports and presets (a line has its own configuration), and without experiments unless the line is not a job.
-    A changed comment counts: a stale line may still be right, and running it again decides.
+    A line's code is native/ and the files of src/polybasis that its scores depend on, see ``WITHOUT_TRAINING``. A
+    changed comment counts: a stale line may still be right, and running it again decides.
 
     Args:
         folder: the folder with the results.
@@ -171,10 +187,12 @@ def _status(repository: Path, code: str, is_job: bool) -> tuple[Status, tuple[st
     commit = code.removesuffix(DIRTY)
     if not commit or git(repository, "cat-file", "-e", f"{commit}^{{commit}}") is None:
         return "unknown", ()
-    left_out = (*WITHOUT_TRAINING, EXPERIMENTS) if is_job else WITHOUT_TRAINING
-    excluded = [f":(exclude)src/polybasis/{name}" for name in left_out]
-    changes = git(repository, "diff", "--name-only", commit, "--", "src/polybasis", "native", *excluded)
-    changed = tuple((changes or "").split("\n")[:-1])
+    excluded = [f":(exclude)src/polybasis/{name}" for name in WITHOUT_TRAINING]
+    changes = git(repository, "diff", "--name-only", commit, "--", "src/polybasis", "native", *excluded) or ""
+    if not is_job:
+        more = [f"src/polybasis/{name}" for name in FILTER_LEARNING]
+        changes += git(repository, "diff", "--name-only", commit, "--", *more) or ""
+    changed = tuple(changes.split("\n")[:-1])
     return ("stale" if changed or code.endswith(DIRTY) else "current"), changed
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
+import threading
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -20,6 +21,7 @@ from polybasis.train import Config, Job, Source, TrainedModel, fit, fitting, run
 from polybasis.train.tune import Search, tune
 
 JOB = "checkpoint"
+WRITING = threading.Lock()  # some writers change settings of a module for a moment
 TRIALS = 11  # one more than the sampler draws at random, so that the next trial depends on all earlier ones
 
 
@@ -40,13 +42,16 @@ def quick(**values: Any) -> Config:
 
 
 def write_once(folder: Path, write: Callable[[Path], None]) -> None:
-    """Writes a folder unless it exists; an interrupted call leaves nothing."""
-    if not folder.exists():
+    """Writes a folder unless it exists; an interrupted call leaves nothing. Threads write one after another."""
+    with WRITING:
+        if folder.exists():
+            return
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
-            (Path(scratch) / "new").mkdir()
-            write(Path(scratch) / "new")
-            (Path(scratch) / "new").replace(folder)
+            new = Path(scratch) / "new"
+            new.mkdir()
+            write(new)
+            new.replace(folder)
 
 
 # ---- writing -------------------------------------------------------------------------------------------------------

@@ -10,12 +10,14 @@ from pathlib import Path
 import numpy as np
 
 from faults.artefacts import USES, WRITERS, write_once
-from faults.isolation import SCRATCH, run_isolated
+from faults.isolation import SCRATCH, forks, run_isolated
 from faults.judgement import judge
 from faults.mutations import DAMAGE, DAMAGE_TO_JOURNAL, mutate
 from faults.record import Record
+from polybasis import checksums
 
 PART = "flips"
+BLOCK = 512  # bytes that share a checksum; small, so that arrays are read block by block, as large ones are
 
 
 def run(numbers: range, folder: Path) -> list[Record]:
@@ -30,12 +32,22 @@ def run(numbers: range, folder: Path) -> list[Record]:
 
 
 def _write_artefacts(folder: Path) -> None:
+    process = forks().Process(target=_write_all, args=(folder,))
+    process.start()
+    process.join()
+    if process.exitcode:
+        raise RuntimeError("the artefacts were not written; see standard error")
+
+
+def _write_all(folder: Path) -> None:
+    checksums.BLOCK = BLOCK
     for name, write in WRITERS.items():
         write(folder / name)
 
 
 def examine(number: int, artefacts: Path) -> Record:
     """Damages one file of a copy of an artefact and uses the copy."""
+    checksums.BLOCK = BLOCK
     name = list(WRITERS)[number % len(WRITERS)]
     honest = artefacts / name
     files = sorted(path for path in honest.rglob("*") if path.is_file())

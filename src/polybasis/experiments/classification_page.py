@@ -131,10 +131,9 @@ def _paired_section(rows: Rows, fresh: Rows, folder: Path) -> list[str]:
     if not names:
         return []
     adjusted = holm([difference.p_value for difference in first])
-    known = iter(holm([difference.p_value for difference in second if difference is not None]))
     lines = []
-    for name, one, p, other in zip(names, first, adjusted, second, strict=True):
-        cells = ["not run", "", ""] if other is None else [str(other), _p_value(next(known)), MARKS[other.verdict]]
+    for name, one, p, other, q in zip(names, first, adjusted, second, _adjusted(second), strict=True):
+        cells = ["not run", "", ""] if other is None else [str(other), _p_value(q), MARKS[other.verdict]]
         lines.append([*name, str(one), _p_value(p), MARKS[one.verdict], *cells])
     header = ["data set", "model", "baseline", "first 20 splits", "p", "verdict", "fresh splits", "p", "verdict"]
     from polybasis.report.figures import draw_differences, save
@@ -156,7 +155,7 @@ def _paired_section(rows: Rows, fresh: Rows, folder: Path) -> list[str]:
         "",
         "FavardGNN and OptBasisGNN have their published hyperparameters. Differences are paired by split: mean and "
         "95 % t interval; *ahead* and *behind* mean that the interval excludes zero. p is two-sided and adjusted for "
-        "the comparisons of its column by Holm's method. The baseline is the tuned one with the highest mean test "
+        "the ten comparisons of its column by Holm's method. The baseline is the tuned one with the highest mean test "
         "score on the first twenty splits, a choice that favours it there; it was fixed before the fresh splits "
         f"({fresh_splits.SPLITS[0]} to {fresh_splits.SPLITS[-1]}) were run. Splits of one graph overlap, so all "
         "intervals on this page are about other splits of the same graph, not about other graphs. "
@@ -170,14 +169,20 @@ def _p_value(p: float) -> str:
     return "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
+def _adjusted(differences: Sequence[Difference | None]) -> list[float]:
+    """Holm's p-values of all planned comparisons; those that were not run count as not different."""
+    return holm([1.0 if difference is None else difference.p_value for difference in differences])
+
+
 def _tally(differences: Sequence[Difference | None]) -> str:
     found = [difference for difference in differences if difference is not None]
     if not found:
         return "not run"
     verdicts = Counter(difference.verdict for difference in found)
-    adjusted = holm([difference.p_value for difference in found])
     kept = Counter(
-        difference.verdict for difference, p in zip(found, adjusted, strict=True) if p < 0.05 and difference.mean != 0
+        difference.verdict
+        for difference, p in zip(differences, _adjusted(differences), strict=True)
+        if difference is not None and p < 0.05
     )
     missing = len(differences) - len(found)
     return (

@@ -113,6 +113,7 @@ def start_forked(
 def start_command(command: list[str], folder: Path, log: Path) -> Running:
     """Starts a program as a shell would."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", MARK: str(log)}
+    command = ["env", "--default-signal=INT", *command]  # a shell starts background jobs with SIGINT ignored
     with log.open("wb") as errors, log.with_suffix(".out").open("wb") as output:
         process = subprocess.Popen(
             command, cwd=folder, stdout=output, stderr=errors, env=environment, start_new_session=True
@@ -124,6 +125,7 @@ def _run_forked(
     words: list[str], folder: Path, log: Path, largest_file: int | None, signal_at: tuple[int, int] | None
 ) -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts background jobs with SIGINT ignored
     os.setsid()
     os.chdir(folder)
     os.environ[MARK] = str(log)

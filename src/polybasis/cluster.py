@@ -59,11 +59,20 @@ def map_on_ray(
         task = ray.remote(function).options(num_cpus=processors, memory=memory, max_retries=5)
         waiting = {task.remote(*job): number for number, job in enumerate(jobs)}
         while waiting:
-            (ended, *_), _ = ray.wait(list(waiting), num_returns=1)
+            ended = _first_ended(ray, list(waiting))
             yield waiting.pop(ended), partial(_result, ray, ended)
     finally:
         if own:
             ray.shutdown()
+
+
+def _first_ended(ray: Any, references: list[Any]) -> Any:
+    """Waits for a task; raises the original exception if a signal handler raises one."""
+    try:
+        (ended, *_), _ = ray.wait(references, num_returns=1)
+    except SystemError as error:  # Ray lets the exception pass as a result
+        raise error.__cause__ or error from None
+    return ended
 
 
 @contextmanager

@@ -63,6 +63,11 @@ def temporary_path(path: Path) -> Path:
     return path.with_name(f".{path.name}.{process_name()}.{secrets.token_hex(4)}.tmp")
 
 
+def is_temporary(path: Path) -> bool:
+    """Whether a path has a name that :func:`temporary_path` made, in this process or another one."""
+    return _TEMPORARY.fullmatch(path.name) is not None
+
+
 def remove_stale_files(folder: Path) -> None:
     """Removes the temporary files and folders that dead processes of this machine left in a folder."""
     try:

@@ -154,7 +154,7 @@ def _check_end(running: Running, number: int, to: str, name: str) -> int:
     seconds = time.monotonic() - begun
     if status is None:
         raise BrokenPromiseError("the command hangs")
-    torchrun = name in ("train with torchrun", "precompute with Ray")  # these print tracebacks of their own
+    torchrun = name == "train with torchrun"  # prints tracebacks of its own
     errors = running.errors()
     if "Traceback" in errors and not torchrun:
         raise BrokenPromiseError(f"traceback: {errors[-500:]}")

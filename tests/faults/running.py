@@ -20,6 +20,7 @@ from polybasis.train import fitting
 
 LIMIT = 120.0  # seconds after which a command counts as hanging
 OPERATIONS = {"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate"}  # as Python audits them
+RAY_AGENTS = (b"ray::DashboardAgent", b"ray::RuntimeEnvAgent")
 MARK = "POLYBASIS_CASE"  # environment variable that processes of a case inherit
 
 
@@ -66,14 +67,15 @@ class Running:
         """Processes that this one started to do its work."""
         return [pid for pid in descendants(self.pid) if _is_worker(pid)]
 
-    def survivors(self) -> list[int]:
-        """Processes of this command that are alive."""
+    def survivors(self, *, with_agents: bool = False) -> list[int]:
+        """Processes of this command that are alive; the agents of Ray may outlive it and do not count by default."""
         mark, found = f"{MARK}={self.log}\0".encode(), []
         for pid in _processes():
             try:
                 fields = _stat(pid)
                 same = int(fields[3]) == self.pid or mark in Path(f"/proc/{pid}/environ").read_bytes() + b"\0"
-                if same and fields[0] != "Z":
+                agent = Path(f"/proc/{pid}/cmdline").read_bytes().startswith(RAY_AGENTS)
+                if same and fields[0] != "Z" and (with_agents or not agent):
                     found.append(pid)
             except OSError:
                 continue
@@ -81,7 +83,7 @@ class Running:
 
     def end(self) -> None:
         """Kills what is left of the command."""
-        for pid in self.survivors():
+        for pid in self.survivors(with_agents=True):
             _kill(pid, signal.SIGKILL)
         self.wait(10)
 
@@ -113,6 +115,7 @@ def start_forked(
 def start_command(command: list[str], folder: Path, log: Path) -> Running:
     """Starts a program as a shell would."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", MARK: str(log)}
+    command = ["env", "--default-signal=INT", *command]  # a shell starts background jobs with SIGINT ignored
     with log.open("wb") as errors, log.with_suffix(".out").open("wb") as output:
         process = subprocess.Popen(
             command, cwd=folder, stdout=output, stderr=errors, env=environment, start_new_session=True
@@ -124,6 +127,7 @@ def _run_forked(
     words: list[str], folder: Path, log: Path, largest_file: int | None, signal_at: tuple[int, int] | None
 ) -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts background jobs with SIGINT ignored
     os.setsid()
     os.chdir(folder)
     os.environ[MARK] = str(log)

@@ -12,6 +12,7 @@ import torch
 
 import polybasis as pb
 from polybasis.data.dataset import NodeDataset
+from polybasis.files import temporary_path
 from polybasis.store import write_graph_folder
 from polybasis.train import Config, Job, Source, fit, run_jobs
 from polybasis.train.fitting import Fit, Progress
@@ -71,6 +72,20 @@ def test_a_place_that_cannot_hold_a_model_is_refused_before_training(tmp_path: P
         with pytest.raises(ValueError, match=message):
             run_jobs([job(quick())], tmp_path / "r.jsonl", out=tmp_path / name, on_epoch=epochs.append)
     assert not epochs
+
+
+def test_a_model_can_be_saved_where_a_killed_process_left_weights(tmp_path: Path) -> None:
+    """Weights are written before the document that names them; a kill in between leaves a folder without a model."""
+    out, other = tmp_path / "model", tmp_path / "other"
+    run_jobs([job(quick())], tmp_path / "r.jsonl", out=out)
+    expected = sorted(path.name for path in out.iterdir())
+    run_jobs([job(quick(), split=1)], tmp_path / "r.jsonl", out=other)
+    (out / "model.json").unlink()
+    next(other.glob("weights-*")).rename(out / next(other.glob("weights-*")).name)
+    temporary_path(out / "model.json").touch()
+    own = {path.name for path in out.glob(".*.tmp")}  # of a process that is alive
+    run_jobs([job(quick())], tmp_path / "r.jsonl", out=out)
+    assert sorted({path.name for path in out.iterdir()} - own) == expected
 
 
 @pytest.mark.parametrize("model", ["mlp", "optbasisgnn", "favardgnn", "gcn"])

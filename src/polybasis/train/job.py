@@ -18,7 +18,7 @@ import torch
 from polybasis.code_version import code_version
 from polybasis.data.catalogue import CATALOGUE, load, unknown_dataset
 from polybasis.data.dataset import NodeDataset
-from polybasis.files import remove_stale_files
+from polybasis.files import is_temporary, remove_stale_files
 from polybasis.processes import uninterrupted
 from polybasis.store.basis_store import BasisStore, open_store
 from polybasis.store.graph_folder import GraphFolder
@@ -395,5 +395,6 @@ def check_model_folder(out: Path) -> None:
     if out.exists() and not (out / "model.json").exists():
         if not out.is_dir():
             raise ValueError(f"{out} is a file; choose a folder for the model")
-        if any(out.iterdir()):
+        # A process that was killed while it saved a model may have left weights and temporary files.
+        if any(not path.match("weights-*.safetensors") and not is_temporary(path) for path in out.iterdir()):
             raise ValueError(f"{out} is not empty and does not contain a model; choose another folder")

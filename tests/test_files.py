@@ -7,18 +7,34 @@ import resource
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from polybasis.files import append_line, read_lines, remove_stale_files, temporary_path, write_atomically
 from polybasis.processes import may_be_alive, process_name, uninterrupted
+from polybasis.store import GraphFolder, build_graph_folder
+from polybasis.store.arrays import VectorWriter, save_array
 
 
 def ended_process() -> int:
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
         pass
     return process.pid
+
+
+@contextmanager
+def files_of_at_most(size: int) -> Iterator[None]:
+    """Writing beyond a size in bytes fails, as on a full disk."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
 def test_temporary_files_of_dead_processes_are_removed_and_others_are_not(tmp_path: Path) -> None:
@@ -52,15 +68,10 @@ def test_a_full_disk_leaves_the_file_as_it_was_and_is_named(tmp_path: Path) -> N
     lines, document = tmp_path / "r.jsonl", tmp_path / "d.json"
     append_line(lines, '{"key": "a"}')
     write_atomically(document, b"old")
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (20, limits[1]))
-    try:
-        with pytest.raises(OSError, match=r"File too large: .*r\.jsonl"):
-            append_line(lines, '{"key": "b"}')
-        with pytest.raises(OSError, match=r"File too large: .*d\.json"):
-            write_atomically(document, b"new" * 20)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    with pytest.raises(OSError, match=r"File too large: .*r\.jsonl"), files_of_at_most(20):
+        append_line(lines, '{"key": "b"}')
+    with pytest.raises(OSError, match=r"File too large: .*d\.json"), files_of_at_most(20):
+        write_atomically(document, b"new" * 20)
     assert lines.read_text() == '{"key": "a"}\n'
     assert document.read_text() == "old"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["d.json", "r.jsonl"]
@@ -68,6 +79,15 @@ def test_a_full_disk_leaves_the_file_as_it_was_and_is_named(tmp_path: Path) -> N
     assert [line["key"] for line in read_lines(lines)] == ["a", "b"]
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """SIGINT raises KeyboardInterrupt, even if the tests were started in the background, where it is ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_signals_wait_for_the_end_of_an_uninterrupted_section() -> None:
     done = []
 
@@ -81,3 +101,29 @@ def test_signals_wait_for_the_end_of_an_uninterrupted_section() -> None:
     assert done == ["section"]
     with pytest.raises(KeyboardInterrupt):
         os.kill(os.getpid(), signal.SIGINT)
+
+
+@pytest.mark.parametrize("limit", [100, 600, 4000, 9000])
+def test_arrays_that_do_not_fit_on_the_disk_raise_an_error(limit: int, tmp_path: Path) -> None:
+    """NumPy's own writers lose the last bytes silently: they ignore errors when they close a file."""
+    numbers = np.arange(2000)
+
+    def build() -> None:
+        build_graph_folder(tmp_path / "graph", [np.stack([numbers, numbers[::-1]], axis=1)], 2000)
+
+    def append() -> None:
+        writer = VectorWriter(tmp_path / "vector.npy", np.dtype(np.int64))
+        writer.append(numbers)
+        writer.close()
+
+    for write in (build, append, lambda: save_array(tmp_path / "array.npy", numbers)):
+        with pytest.raises(OSError, match="File too large"), files_of_at_most(limit):
+            write()
+    assert not (tmp_path / "graph").exists()
+    assert not list(tmp_path.glob(".*"))
+    build()
+    append()
+    save_array(tmp_path / "array.npy", numbers)
+    for name in ("array", "vector"):
+        assert np.array_equal(np.load(tmp_path / f"{name}.npy"), numbers)
+    assert GraphFolder.open(tmp_path / "graph").nonzeros == 2000

@@ -134,7 +134,7 @@ def test_images_are_converted_to_signals_and_back(tmp_path) -> None:
     assert torch.equal(read_image(path).x, image.x)
     assert read_image(path, 5).shape == (5, 5)
     path.write_text("no image")
-    with pytest.raises(ValueError, match=r"picture\.png is not a readable image"):
+    with pytest.raises(ValueError, match=r"picture\.png: not a readable image"):
         read_image(path)
     with pytest.raises(FileNotFoundError, match="0 of the 15 images"):
         published_images(tmp_path)

@@ -159,7 +159,7 @@ class Manifest:
                 name: VerifiedFile(folder / name, int(record["size"]), str(record["xxh3"]))
                 for name, record in records.items()
             }
-        except (AttributeError, KeyError, TypeError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
             raise ValueError(f"the list of files of {folder} is damaged ({error})") from error
         for name, file in self._files.items():
             if file.path.name != name:

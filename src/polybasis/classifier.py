@@ -95,7 +95,8 @@ class NodeClassifier:
             y: classes, (N,), of any type; None, NaN or -1 marks an unknown class.
             train_mask, val_mask: boolean, (N,); by default 75 % and 25 % of the labelled nodes of each class.
             on_epoch: called after every epoch.
-            checkpoints: folder for a checkpoint; an interrupted fit with the same arguments resumes from it.
+            checkpoints: folder for a checkpoint; an interrupted fit with the same arguments resumes from it. With
+                ``model="auto"`` the race is repeated.
 
         Raises:
             ValueError: for arguments of the wrong shape, non-finite values, or fewer than two classes.

@@ -251,7 +251,8 @@ def read_sparse(path: Path) -> Any:
     """
     with Archive(path) as archive:
         kind = archive.read("format", TEXT).reshape(-1)[:1]
-        name = b"".join(kind.astype("S8")).decode("ascii", "replace")
+        with errors_naming(path, "damaged name of a sparse format"):
+            name = b"".join(kind.astype("S8")).decode("ascii", "replace")
         parts = {"csr": ("indices", "indptr"), "csc": ("indices", "indptr"), "coo": ("row", "col")}.get(name)
         if parts is None:
             raise ValueError(
@@ -265,7 +266,8 @@ def read_sparse(path: Path) -> Any:
 
 def integers_of(path: Path, values: NDArray[Any]) -> NDArray[np.int64]:
     """Integers that are stored as floats, as MATLAB does. Raises ValueError if they do not fit."""
-    if values.size and not (np.abs(values.astype(np.float64)) < 2**53).all():
+    numbers = values.astype(np.float64)
+    if not ((np.abs(numbers) < 2**53) & (numbers == np.trunc(numbers))).all():
         raise ValueError(f"{path}: expected integers")
     return values.astype(np.int64)
 

@@ -108,6 +108,8 @@ class WorkerPool:
         except (EOFError, OSError):
             worker.process.join()
             return ChildProcessError(f"a worker process was ended by {_cause(worker.process.exitcode)}")
+        except Exception as error:  # an exception that cannot be unpickled
+            outcome = RuntimeError(f"a call ended with an error that cannot be read ({error})")
         self._idle.append(worker)
         return outcome
 

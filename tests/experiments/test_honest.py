@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +34,7 @@ def test_all_rows_have_the_same_splits_and_seeds(tmp_path: Path, monkeypatch: py
     for jobs in planned.values():
         found = [(job.source.name, job.protocol, job.split, job.seed) for job in jobs]
         assert found == [(name, "per-class", i, i) for name in ("csbm", "texas") for i in range(3)]
-    assert {len(jobs) for jobs in honest.plan_jobs(["mlp"], ["usfca72", "tolokers"], None, tmp_path).values()} == {15}
+    assert {len(jobs) for jobs in honest.plan_jobs(["mlp"], ["usfca72", "csbm"], None, tmp_path).values()} == {15}
     with pytest.raises(ValueError, match="unknown row 'gat'; expected some of mlp"):
         honest.plan_jobs(["gat"], ["csbm"], 1, tmp_path)
     with pytest.raises(ValueError, match="unknown data set 'cbsm'"):
@@ -47,6 +48,7 @@ def line(row: str, split: int, score: float) -> dict[str, object]:
         "preset": "default",
         "protocol": "fixed",
         "split": split,
+        "metric": "roc-auc",
         "test_score": score,
         "seconds": 2.0,
     }
@@ -80,6 +82,18 @@ def test_published_results_have_a_source() -> None:
 
 @pytest.mark.skipif(not RESULTS.exists(), reason="no committed results")
 def test_the_committed_page_is_that_of_the_committed_results() -> None:
-    committed = {row: honest.read_results(RESULTS / f"{row}.jsonl") for row in honest.ROWS}
+    committed = honest._results(RESULTS)
     assert (RESULTS / "README.md").read_text() == honest.readme(committed) + "\n"
     assert sum(map(len, committed.values())) > 0
+
+
+def test_given_splits_are_not_repeated(raw_data: Callable[[str], Path], tmp_path: Path) -> None:
+    root = raw_data("tolokers")  # ten splits
+    assert len(honest.plan_jobs(["mlp"], ["tolokers"], 12, tmp_path, str(root))["mlp"]) == 10
+
+
+def test_the_last_result_of_a_split_counts() -> None:
+    """A row that was tuned after a first run has two results on each split."""
+    earlier, later = line("mlp", 0, 0.5), {**line("mlp", 0, 0.75), "key": "tuned"}
+    page = honest.readme({"mlp": honest._latest([earlier, line("mlp", 1, 0.75), later])})
+    assert "| mlp | default | 2 | 75.00 ± 0.00 |" in page

@@ -120,7 +120,7 @@ READERS = {
 }
 
 
-def _write_examples(folder: Path) -> None:
+def write_examples(folder: Path) -> None:
     data = dataset()
     low, high = data.graph.edge_index().numpy()
     once = low < high
@@ -169,7 +169,7 @@ def run(numbers: range, folder: Path) -> list[Record]:
         numbers: the cases.
         folder: folder for valid files of every format, which are written if it does not exist.
     """
-    write_once(folder, _write_examples)
+    write_once(folder, write_examples)
     return run_isolated(partial(examine, examples=folder), numbers)
 
 

@@ -13,7 +13,7 @@ from torch.nn.functional import gelu
 
 import polybasis as pb
 from polybasis.features import SparseFeatures
-from polybasis.nn.models.residual import Filter, FilterBlock, MessagePassing, ResidualFilterNet, make_filter
+from polybasis.nn.models.residual import Filter, FilterBlock, PyGConv, ResidualFilterNet, make_filter
 
 GRAPH = random_graph(40, 150)
 P = GRAPH.matrix().to_dense()  # float64
@@ -53,7 +53,7 @@ def test_gcn_is_gcnconv_without_weights() -> None:
 @pytest.mark.parametrize("name", ["sage", "gat"])
 def test_message_passing_is_that_of_pyg_on_edges(name: Filter) -> None:
     layer = make_filter(name, 16, 4)
-    assert isinstance(layer, MessagePassing)
+    assert isinstance(layer, PyGConv)
     x = signal()
     assert torch.allclose(layer(x, GRAPH), layer.conv(x, GRAPH.edge_index()), atol=1e-6)
 
@@ -124,3 +124,13 @@ def test_roles() -> None:
 def test_wrong_arguments_are_refused(arguments: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         ResidualFilterNet(**{"in_channels": 5, "hidden_channels": 8, "out_channels": 2, **arguments})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", FILTERS)
+def test_double_precision_agrees_with_single_precision(name: Filter) -> None:
+    torch.manual_seed(0)
+    model = ResidualFilterNet(5, 16, 3, filter=name, K=3).eval()
+    single = model(signal(5), GRAPH)
+    double = model.double()(signal(5).double(), GRAPH)
+    assert double.dtype == torch.float64
+    assert torch.allclose(single.double(), double, atol=1e-4)

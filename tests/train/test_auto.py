@@ -31,7 +31,7 @@ def small_portfolio(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def race(data: pb.data.NodeDataset = DATA, **arguments: Any) -> list[auto.Candidate]:
-    return auto.race(data, data.split("stratified"), **{"time_limit": LONG, **arguments})
+    return auto.race(data, data.split("stratified"), **{"time_limit": LONG, "transductive": True, **arguments})
 
 
 def test_candidates_are_ranked_by_validation_score() -> None:
@@ -58,7 +58,7 @@ def test_the_classes_of_test_nodes_do_not_matter() -> None:
     y[split.test] = 1 - y[split.test]
     other = replace(DATA, y=y)
     expected = [(c.name, c.val_score, c.epochs) for c in race()]
-    ranked = auto.race(other, split, time_limit=LONG)
+    ranked = auto.race(other, split, time_limit=LONG, transductive=True)
     assert [(c.name, c.val_score, c.epochs) for c in ranked] == expected
 
 
@@ -70,6 +70,15 @@ def test_a_candidate_that_is_behind_stops_at_a_rung(monkeypatch: pytest.MonkeyPa
     assert ranked[-1].name == "linear"
     assert ranked[-1].status == "behind"
     assert ranked[-1].epochs in (auto.FIRST_RUNG, auto.FIRST_RUNG * auto.REDUCTION)
+
+
+def test_slow_candidates_leave_time_for_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock advances by one second whenever it is read; a candidate has its share of the time that is left."""
+    clock = iter(range(10**9))
+    monkeypatch.setattr(auto.time, "monotonic", lambda: float(next(clock)))
+    ranked = race(time_limit=100.0)
+    assert {candidate.name for candidate in ranked} == set(auto.PORTFOLIO)
+    assert {candidate.status for candidate in ranked} == {"out of time"}
 
 
 def test_time_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,8 +109,10 @@ def test_a_diverging_candidate_is_left_out(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_linkx_competes_only_where_there_are_few_features() -> None:
     wide = replace(DATA, x=torch.rand(240, auto.FEW_FEATURES), identity="")
-    assert "linkx" in auto.candidates(DATA)
-    assert "linkx" not in auto.candidates(wide)
+    assert "linkx" in auto.candidates(DATA, transductive=True)
+    assert "linkx" not in auto.candidates(wide, transductive=True)
+    assert "linkx" in auto.candidates(replace(wide, structure_only=True), transductive=True)
+    assert "linkx" not in auto.candidates(DATA)
 
 
 def test_a_race_is_not_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

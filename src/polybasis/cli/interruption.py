@@ -69,8 +69,8 @@ class _Stopping:
     def end(self, kept: str) -> NoReturn:
         """Prints the line and ends the process, without the seconds that Python needs to unload large packages."""
         with self._ending:
-            print(f"polybasis: {STOP_SIGNALS[self.number]}; {kept}", file=sys.stderr, flush=True)
-            with suppress(OSError, ValueError):  # standard output may be closed
+            with suppress(OSError, ValueError):  # standard error or output may be closed
+                print(f"polybasis: {STOP_SIGNALS[self.number]}; {kept}", file=sys.stderr, flush=True)
                 sys.stdout.flush()
             os._exit(128 + self.number)
 

@@ -34,7 +34,9 @@ ModelFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder of a 
 ModelName = Annotated[
     str | None,
     typer.Option(
-        "--model", help=f"One of {', '.join(MODEL_CLASSES)}; default: optbasisgnn.", autocompletion=_model_names
+        "--model",
+        help=f"One of {', '.join(MODEL_CLASSES)}; train: or auto; default: optbasisgnn.",
+        autocompletion=_model_names,
     ),
 ]
 Edges = Annotated[

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from polybasis.experiments.filter_learning import Problem
     from polybasis.experiments.large import LargeTable
+    from polybasis.train.auto import Candidate
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -223,18 +224,26 @@ def honest(
 
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # also for the races of auto
+
+    def on_candidate(found: Candidate) -> None:
+        score = "diverged" if found.val_score is None else f"validation score {found.val_score:.4f}"
+        console.print(f"  candidate {found.name}: {score}, {found.seconds:.1f} s, {found.status}", highlight=False)
+
     planned = table.plan_jobs(
         _names(rows, tuple(table.ROWS), "row"),
         _names(datasets, tuple(table.DATASETS) + table.MORE_DATASETS, "data set", tuple(table.DATASETS)),
         splits,
         out,
         data_root,
+        on_candidate,
     )
     total, done = sum(map(len, planned.values())), count_finished(planned, out)
     console.print(f"{total} jobs, {done} of them finished")
-    with jobs_bar("honest table", total, done) as on_result:
-        found = run_all(planned, out, processes=jobs or threads, on_result=on_result)
-    table.write_readme(out)
+    try:
+        with jobs_bar("honest table", total, done) as on_result:
+            found = run_all(planned, out, processes=jobs or threads, on_result=on_result)
+    finally:
+        table.write_readme(out)
     print_results(found, as_json)
     console.print(f"results in {out}, tables in {out / 'README.md'}", soft_wrap=True)
 

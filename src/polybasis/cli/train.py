@@ -47,7 +47,7 @@ def train(
     batch_size: Annotated[int | None, typer.Option(help="Stores: nodes in a batch; default: 10,000.", min=1)] = None,
     time_limit: Annotated[
         float | None,
-        typer.Option(help="With --model auto: seconds to choose a model and train it; default: 60.", min=0.1),
+        typer.Option(help="With --model auto: seconds per split to choose a model and train it; default: 60.", min=0.1),
     ] = None,
     splits: Annotated[int, typer.Option(help="Number of splits, from split 0.", min=1)] = 1,
     split: Annotated[int | None, typer.Option(help="Train on this split only.", min=0)] = None,

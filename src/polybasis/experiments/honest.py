@@ -1,7 +1,7 @@
 """Filters against strong baselines, on data sets without duplicate nodes: every model in one table, on the same splits.
 
-A model on a data set is a row's configuration: tuned on validation data with as many trials as every other row, or else
-the model's defaults. The page says which.
+A row on a data set has a configuration that was tuned on validation data, or else the model's defaults; the page says
+which. Presets say how many configurations were tried.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def plan_jobs(
     planned: dict[str, list[Job]] = {row: [] for row in rows}
     for dataset in datasets:
         source = Source.named(dataset, root)
-        for i in range(splits or DATASETS.get(dataset, 10)):
+        for i in range(_split_count(source, splits or DATASETS.get(dataset, 10))):
             for row in rows:
                 if row == AUTO:
                     races = folder / "auto-races.jsonl"
@@ -96,13 +96,26 @@ def plan_jobs(
     return planned
 
 
+def _split_count(source: Source, wanted: int) -> int:
+    """The number of splits to train on: no more than come with the data, because they would repeat."""
+    if source.protocol != "fixed":
+        return wanted
+    data = source.open()
+    return min(wanted, len(data.fixed_splits))
+
+
 def write_readme(folder: Path) -> None:
     """Writes the tables of all results in a folder to its ``README.md``."""
     write_atomically(folder / "README.md", (readme(_results(folder)) + "\n").encode())
 
 
 def _results(folder: Path) -> dict[str, list[Result]]:
-    return {row: read_results(folder / f"{row}.jsonl") for row in ROWS}
+    return {row: _latest(read_results(folder / f"{row}.jsonl")) for row in ROWS}
+
+
+def _latest(results: list[Result]) -> list[Result]:
+    """The last result on each split: those of earlier configurations of a row do not count."""
+    return list({(result["dataset"], result["protocol"], result["split"]): result for result in results}.values())
 
 
 def readme(results: dict[str, list[Result]]) -> str:
@@ -111,14 +124,17 @@ def readme(results: dict[str, list[Result]]) -> str:
     Args:
         results: the results of each row.
     """
-    found = {name: None for own in results.values() for name in (result["dataset"] for result in own)}
-    datasets = [name for name in (*DATASETS, *MORE_DATASETS) if name in found]
+    found = {result["dataset"] for own in results.values() for result in own}
+    known = [name for name in (*DATASETS, *MORE_DATASETS) if name in found]
+    datasets = [*known, *sorted(found - set(known))]
     parts = [
         "# Filters against strong baselines\n\n"
-        "Mean test score in percent with its 95 % confidence interval over splits (Student's t); ROC AUC for tolokers, "
-        "accuracy for the others. All models see the same splits. `residual-*` rows share one backbone: blocks of "
-        "normalisation, filter, MLP and a skip connection. `auto` chooses a model on validation data in 60 seconds. "
-        "Every figure comes from the result lines in this folder. Command: `polybasis reproduce honest`."
+        "Mean test score in percent with its 95 % confidence interval over splits (Student's t). All models see the "
+        "same splits. `residual-*` rows share one backbone: blocks of normalisation, filter, MLP and a skip "
+        "connection. `auto` chooses and trains a model in 60 seconds; its seconds per run leave out the choice. "
+        "*Above* and *below* mean that the 95 % interval of the paired difference excludes zero, without a correction "
+        "for the number of comparisons. Every figure comes from the result lines in this folder. Command: `polybasis "
+        "reproduce honest`."
     ]
     parts += [_section(name, results) for name in datasets]
     parts.append("## Sources\n\n" + "\n".join(f"- {source}" for source in published()["sources"].values()))
@@ -126,7 +142,7 @@ def readme(results: dict[str, list[Result]]) -> str:
 
 
 def _section(dataset: str, results: dict[str, list[Result]]) -> str:
-    """The table of one data set: scores, differences to the strongest baseline backbone, published results."""
+    """The table of one data set: scores, differences from the residual GCN, published results."""
     own = {row: [result for result in lines if result["dataset"] == dataset] for row, lines in results.items()}
     own = {row: lines for row, lines in own.items() if lines}
     reference = own.get("residual-gcn", [])
@@ -144,7 +160,8 @@ def _section(dataset: str, results: dict[str, list[Result]]) -> str:
                 f"{seconds:.0f}",
             ]
         )
-    header = ["model", "hyperparameters", "splits", "test score", "against residual-gcn, paired", "s a run"]
+    metric = next(iter(own.values()))[0]["metric"].replace("roc-auc", "ROC AUC")
+    header = ["model", "hyperparameters", "splits", metric, "paired difference from residual-gcn", "seconds per run"]
     parts = [f"## {dataset}", markdown_table(header, rows)]
     reported = published().get(dataset, {})
     if reported:

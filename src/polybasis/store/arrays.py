@@ -7,12 +7,14 @@ import os
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from polybasis.checksums import FormerVersionWarning, read_document
+from polybasis.files import os_errors_naming
 from polybasis.foreign_files import NUMBERS, TEXT, map_array
 
 CHUNK_ROWS = 1 << 17  # rows to read or write at a time
@@ -78,6 +80,16 @@ def create_array(path: Path, dtype: Any, shape: tuple[int, ...], *, by_column: b
     return array
 
 
+def save_array(path: Path, array: NDArray[Any]) -> None:
+    """Writes a .npy file.
+
+    Raises:
+        OSError: if the disk is full; :func:`numpy.save` does not notice it for the last bytes of an array.
+    """
+    with os_errors_naming(path), path.open("wb") as file:
+        np.lib.format.write_array(SimpleNamespace(write=file.write), array, allow_pickle=False)
+
+
 def drop_pages(array: NDArray[Any]) -> None:
     """Releases the resident pages of a mapped file; they stay in the system's file cache while there is room."""
     mapping = getattr(array, "_mmap", None)
@@ -111,7 +123,7 @@ class VectorWriter:
 
     def append(self, values: NDArray[Any]) -> None:
         """Appends values."""
-        values.astype(self.dtype, copy=False).tofile(self._file)
+        self._file.write(np.ascontiguousarray(values, self.dtype).data)  # tofile() may not notice a full disk
         self.count += len(values)
 
     def close(self) -> None:

@@ -17,7 +17,7 @@ from polybasis.checksums import Manifest, write_document
 from polybasis.data.dataset import NodeDataset, refuse_classes
 from polybasis.features import as_dense
 from polybasis.files import exclusive, remove_stale_files, temporary_path
-from polybasis.store.arrays import VectorWriter, chunks, create_array, drop_pages
+from polybasis.store.arrays import VectorWriter, chunks, create_array, drop_pages, save_array
 from polybasis.store.graph_folder import KIND, VERSION, GraphFolder
 
 MAX_BUCKETS = 512
@@ -74,10 +74,10 @@ def write_graph_folder(path: str | Path, dataset: NodeDataset) -> GraphFolder:
         "identity": dataset.fingerprint,
     }
     with _building(path) as folder:
-        np.save(folder / "indptr.npy", indptr)
-        np.save(folder / "indices.npy", indices.astype(_index_type(graph.num_nodes)))
+        save_array(folder / "indptr.npy", indptr)
+        save_array(folder / "indices.npy", indices.astype(_index_type(graph.num_nodes)))
         if dataset.nodes is not None:
-            np.save(folder / "nodes.npy", dataset.nodes)
+            save_array(folder / "nodes.npy", dataset.nodes)
         x, y = as_dense(dataset.x).numpy(), dataset.y.numpy() if (dataset.y >= 0).any() else None
         _write_node_data(folder, graph.num_nodes, len(indices), x, y, splits, header)
     return GraphFolder.open(path)
@@ -139,7 +139,7 @@ def build_graph_folder(
         indices.close()
         indptr = np.zeros(num_nodes + 1, dtype=np.int64)
         np.cumsum(degrees, out=indptr[1:])
-        np.save(folder / "indptr.npy", indptr)
+        save_array(folder / "indptr.npy", indptr)
         del degrees, indptr
         header = {"name": name, "metric": "accuracy", "identity": identity}
         _write_node_data(folder, num_nodes, indices.count, x, y, splits, header)
@@ -184,7 +184,7 @@ def _distribute(folder: Path, edges: Iterable[Edges], nodes: int, memory: int, d
                     "bytes; raise the memory limit"
                 )
             for bucket, part in enumerate(np.split(pairs, np.cumsum(counts)[:-1])):
-                part.tofile(files[bucket])
+                files[bucket].write(np.ascontiguousarray(part).data)
     finally:
         for file in files:
             file.close()
@@ -230,12 +230,12 @@ def _write_node_data(
             raise ValueError(f"y has dtype {y.dtype}, shape {y.shape}; expected integers ({num_nodes},)")
         largest = int(y.max()) if len(y) else -1
         refuse_classes(int(y.min()) if len(y) else -1, largest, num_nodes)
-        np.save(folder / "y.npy", y.astype(np.int32, copy=False))
+        save_array(folder / "y.npy", y.astype(np.int32, copy=False))
         header["y"] = max(0, largest) + 1
     if splits is not None:
         if splits.ndim != 2 or splits.shape[1] != num_nodes:
             raise ValueError(f"splits has shape {splits.shape}; expected (splits, {num_nodes})")
-        np.save(folder / "splits.npy", splits.astype(np.int8, copy=False))
+        save_array(folder / "splits.npy", splits.astype(np.int8, copy=False))
         header["splits"] = len(splits)
     header["files"] = Manifest.records(folder, (path.name for path in folder.glob("*.npy")))
     write_document(folder / "graph.json", header)

@@ -21,7 +21,7 @@ from polybasis.cluster import map_on_ray
 from polybasis.features import FeatureTransform
 from polybasis.files import append_line, exclusive, remove_stale_files, temporary_path
 from polybasis.krylov.filters import checked_degree
-from polybasis.store.arrays import chunks, create_array, drop_pages, open_array, read_header
+from polybasis.store.arrays import chunks, create_array, drop_pages, open_array, read_header, save_array
 from polybasis.store.basis_store import KIND, OLDEST, VERSION, BasisStore, checked_rows, open_store, scale_exponent
 from polybasis.store.blocks import (
     OnBlockStep,
@@ -246,15 +246,15 @@ def _start(
         raise FileExistsError(f"{folder} is neither empty nor a store; choose another folder")
     for path in folder.iterdir():
         path.unlink()
-    np.save(folder / "rows.npy", rows)
+    save_array(folder / "rows.npy", rows)
     if graph.y is not None:
-        np.save(folder / "y.npy", graph.y[rows])
+        save_array(folder / "y.npy", graph.y[rows])
         drop_pages(graph.y)
     if graph.splits is not None:
-        np.save(folder / "splits.npy", graph.splits[:, rows])
+        save_array(folder / "splits.npy", graph.splits[:, rows])
         drop_pages(graph.splits)
     if graph.nodes is not None:
-        np.save(folder / "nodes.npy", graph.nodes[rows])
+        save_array(folder / "nodes.npy", graph.nodes[rows])
     header["files"] = Manifest.records(folder, (path.name for path in folder.glob("*.npy")))
     write_document(place, header)
     return header

@@ -2,7 +2,7 @@
 
 Candidates train one after the other, the cheapest first. Successive halving (Jamieson and Talwalkar, 2016; here
 Optuna's asynchronous version) stops a candidate that is behind the others at the same epoch. The race does not score
-test nodes. Its outcome depends on the speed of the machine; the chosen configuration does not.
+test nodes. Which candidate wins depends on the speed of the machine; training its configuration again does not.
 """
 
 from __future__ import annotations
@@ -16,16 +16,15 @@ from pathlib import Path
 from typing import Any
 
 from polybasis.data.dataset import NodeDataset, Split
-from polybasis.files import append_line, read_lines
+from polybasis.files import append_line, exclusive, read_lines
 from polybasis.train.config import Config
 from polybasis.train.fitting import Progress, fit
 from polybasis.train.job import Source
 from polybasis.train.tune import import_optuna
 
-FEW_FEATURES = 100  # LINKX competes only below: it has weights for each node and ignores unseen ones
+FEW_FEATURES = 100  # below, LINKX competes too, if the model need not predict for other nodes
 RACE_SHARE = 0.6  # of the time limit; the rest is for training the winner again
-CANDIDATE_SHARE = 0.3  # of the time limit, at most
-FIRST_RUNG, REDUCTION = 20, 3  # epochs after which candidates are first compared; the best third goes on
+FIRST_RUNG, REDUCTION = 40, 3  # epochs after which candidates are first compared, and the share that goes on: 1/3
 
 PORTFOLIO: dict[str, tuple[str, dict[str, Any]]] = {
     "linear": ("mlp", {"layers": 1}),
@@ -41,7 +40,7 @@ PORTFOLIO: dict[str, tuple[str, dict[str, Any]]] = {
 
 @dataclass(frozen=True)
 class Candidate:
-    """What became of a candidate.
+    """The outcome of one candidate.
 
     Attributes:
         name: name in the portfolio.
@@ -68,7 +67,13 @@ class _OutOfTimeError(Exception):
 
 
 def race(
-    data: NodeDataset, split: Split, *, time_limit: float, seed: int = 0, on_candidate: OnCandidate | None = None
+    data: NodeDataset,
+    split: Split,
+    *,
+    time_limit: float,
+    seed: int = 0,
+    transductive: bool = False,
+    on_candidate: OnCandidate | None = None,
 ) -> list[Candidate]:
     """Trains the candidates of the portfolio and ranks them by validation score, the best first.
 
@@ -78,6 +83,7 @@ def race(
         time_limit: seconds for the race and for training the winner again. The first candidate always trains for at
             least one epoch.
         seed: seed of the initial weights and of dropout.
+        transductive: admit models that can predict only for the nodes they were trained on.
         on_candidate: called after each candidate.
 
     Raises:
@@ -93,11 +99,12 @@ def race(
     study = optuna.create_study(direction="maximize", pruner=pruner)
     start = time.monotonic()
     tried: list[Candidate] = []
-    for name, config in candidates(data).items():
+    waiting = candidates(data, transductive)
+    for number, (name, config) in enumerate(waiting.items()):
         left = RACE_SHARE * time_limit - (time.monotonic() - start)
         if left <= 0 and tried:
             break
-        found = _try(name, config, data, split, seed, min(left, CANDIDATE_SHARE * time_limit), study)
+        found = _try(name, config, data, split, seed, left / (len(waiting) - number), study)
         tried.append(found)
         if on_candidate is not None:
             on_candidate(found)
@@ -107,12 +114,18 @@ def race(
     return ranked + [c for c in tried if c.val_score is None]
 
 
-def candidates(data: NodeDataset) -> dict[str, Config]:
-    """The configurations that compete for a data set."""
+def candidates(data: NodeDataset, transductive: bool = False) -> dict[str, Config]:
+    """The configurations that compete for a data set.
+
+    Args:
+        data: the data set.
+        transductive: admit LINKX where it suits the features: there are few of them, or none but the nodes themselves.
+    """
+    with_linkx = transductive and (data.structure_only or data.num_features < FEW_FEATURES)
     return {
         name: Config.of(model, **values, preset="auto")
         for name, (model, values) in PORTFOLIO.items()
-        if name != "linkx" or data.num_features < FEW_FEATURES
+        if name != "linkx" or with_linkx
     }
 
 
@@ -180,15 +193,20 @@ def choose_config(
     data = source.open()
     if not isinstance(data, NodeDataset):
         raise ValueError(f"{data.name} is a store; --model auto needs a graph folder, tables or a data set")
-    portfolio = {name: config.to_dict() for name, config in candidates(data).items()}
+    transductive = source.kind != "tables"  # models of own tables predict for other nodes
+    portfolio = {name: config.to_dict() for name, config in candidates(data, transductive).items()}
     identity = [portfolio, source.identity, protocol, split, seed, time_limit]
     key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
-    for line in read_lines(races):
-        if line.get("key") == key:
-            return Config.from_dict(line["config"], str(races))
-    ranked = race(data, data.split(protocol, split), time_limit=time_limit, seed=seed, on_candidate=on_candidate)
-    chosen = winner(ranked)
-    rows = [{**asdict(candidate), "config": candidate.config.to_dict()} for candidate in ranked]
-    where = {"dataset": data.name, "protocol": protocol, "split": split, "seed": seed, "time_limit": time_limit}
-    append_line(races, json.dumps({"key": key, **where, "config": chosen.to_dict(), "candidates": rows}))
+    with exclusive(races / key, f"is choosing a model for split {split} of {data.name}"):
+        for line in read_lines(races):
+            if line.get("race") == key:
+                return Config.from_dict(line["config"], str(races))
+        nodes = data.split(protocol, split)
+        ranked = race(
+            data, nodes, time_limit=time_limit, seed=seed, transductive=transductive, on_candidate=on_candidate
+        )
+        chosen = winner(ranked)
+        rows = [{**asdict(candidate), "config": candidate.config.to_dict()} for candidate in ranked]
+        where = {"dataset": data.name, "protocol": protocol, "split": split, "seed": seed, "time_limit": time_limit}
+        append_line(races, json.dumps({"race": key, **where, "config": chosen.to_dict(), "candidates": rows}))
     return chosen

@@ -19,15 +19,25 @@ Record = Callable[[Job, Result | OverflowError], None]
 
 
 def run_on_cluster(claims: Claims, cluster: str, checkpoints: Path, out: Path | None, record: Record) -> None:
-    """Runs jobs on a Ray cluster, each on one processor; records results and the errors of jobs that diverge."""
+    """Runs jobs on a Ray cluster, each on one processor; records results and the errors of jobs that diverge.
+
+    After any other error no more jobs are sent; the error is raised when those that were sent have ended.
+    """
     folders = (checkpoints.absolute(), None if out is None else out.absolute())
-    while claimed := claims.some(CLAIMED_AT_ONCE):
+    broken: list[Exception] = []
+    while not broken and (claimed := claims.some(CLAIMED_AT_ONCE)):
         for number, result in map_on_ray(_run_with, [(job, *folders) for job in claimed], address=cluster):
             try:
                 outcome = result()
             except OverflowError as error:
                 outcome = error
+            except Exception as error:
+                broken.append(error)
+                claims.release(claimed[number], finished=False)
+                continue
             record(claimed[number], outcome)
+    if broken:
+        raise broken[0]
 
 
 def run_in_processes(claims: Claims, processes: int, checkpoints: Path, record: Record) -> None:

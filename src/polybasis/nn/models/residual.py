@@ -37,12 +37,12 @@ class NoFilter(torch.nn.Module):
         return x
 
 
-class MessagePassing(torch.nn.Module):
+class PyGConv(torch.nn.Module):
     """A convolution of PyTorch Geometric on a :class:`polybasis.Graph`; it ignores edge weights.
 
     Args:
         conv: The convolution, which takes a signal and the adjacency.
-        adjacency: Creates the adjacency of a graph.
+        adjacency: Creates the adjacency of a graph for signals of a data type.
     """
 
     def __init__(self, conv: Any, adjacency: Any) -> None:
@@ -55,7 +55,7 @@ class MessagePassing(torch.nn.Module):
 
     def forward(self, x: Tensor, graph: Graph) -> Tensor:
         """Returns the convolved signal, (N, channels)."""
-        convolved: Tensor = self.conv(x, graph.derived(self._adjacency))
+        convolved: Tensor = self.conv(x, graph.derived(self._adjacency, x.dtype))
         return convolved
 
 
@@ -84,13 +84,13 @@ def make_filter(name: Filter, channels: int, K: int, start: Start = "propagation
     if name == "sage":
         from torch_geometric.nn import SAGEConv
 
-        return MessagePassing(SAGEConv(channels, channels), _pattern)
+        return PyGConv(SAGEConv(channels, channels), _pattern)
     if name == "gat":
         from torch_geometric.nn import GATConv
 
         if channels % HEADS:
             raise ValueError(f"hidden_channels is {channels}; gat needs a multiple of {HEADS}, its attention heads")
-        return MessagePassing(GATConv(channels, channels // HEADS, HEADS), Graph.edge_index)
+        return PyGConv(GATConv(channels, channels // HEADS, HEADS), edge_index_of)
     conv: FavardConv | OptBasisConv | PolyConv
     if name == "favard":
         conv = FavardConv(channels, K, recurrence="bounded")
@@ -103,10 +103,15 @@ def make_filter(name: Filter, channels: int, K: int, start: Start = "propagation
     return conv
 
 
-def _pattern(graph: Graph) -> Tensor:
+def edge_index_of(graph: Graph, dtype: torch.dtype) -> Tensor:
+    """Both directions of every edge, (2, nonzeros)."""
+    return graph.edge_index()
+
+
+def _pattern(graph: Graph, dtype: torch.dtype) -> Tensor:
     """The adjacency matrix without weights, with which PyG's layers multiply instead of gathering messages."""
     size = (graph.num_nodes, graph.num_nodes)
-    ones = torch.ones(len(graph.indices))
+    ones = torch.ones(len(graph.indices), dtype=dtype)
     return torch.sparse_csr_tensor(graph.indptr.long(), graph.indices.long(), ones, size, check_invariants=False)
 
 
@@ -200,8 +205,8 @@ class ResidualFilterNet(Model):
         X_{l+1} = X_l + \mathrm{MLP}_l(\mathrm{filter}_l(\mathrm{norm}_l(X_l))), \qquad
         Y = \mathrm{norm}(X_L)\, W_1 + b_1
 
-    With ``filter="gcn"``, ``"sage"`` or ``"gat"`` this is the architecture of the baselines of `"A Critical Look at the
-    Evaluation of GNNs under Heterophily" <https://arxiv.org/abs/2302.11640>`_ (Platonov et al., 2023).
+    With ``filter="gcn"``, ``"sage"`` or ``"gat"`` it follows the baselines of `"A Critical Look at the Evaluation of
+    GNNs under Heterophily" <https://arxiv.org/abs/2302.11640>`_ (Platonov et al., 2023).
 
     Args:
         in_channels: The number of features.
@@ -214,8 +219,8 @@ class ResidualFilterNet(Model):
         dropout: The dropout probability.
         norm: The normalisation: ``"layer"``, ``"batch"`` or ``"none"``.
         sep: Concatenate the input of a filter and its output.
-        start: The initial filter of every channel, ``"propagation"`` for P or ``"identity"``. The network learns
-            faster from P: the identity hides the graph until the coefficients have grown.
+        start: The initial filter of every channel: ``"propagation"`` is P, or the basis vector of degree 1 for
+            ``"optbasis"``; ``"identity"`` hides the graph until the coefficients have grown.
         num_nodes: Unused.
 
     >>> import torch, polybasis as pb

@@ -5,13 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import torch
 from numpy.typing import NDArray
 
-from polybasis.data.dataset import NodeDataset, make_dataset
+from polybasis.data.dataset import NodeDataset, make_dataset, refuse_classes
 from polybasis.data.geom_gcn import MAX_FILE, read_numbers
-from polybasis.foreign_files import read_sparse, read_text
+from polybasis.foreign_files import errors_naming, read_sparse, read_text
 
 
 def attributed(name: str, folder: Path) -> NodeDataset:
@@ -36,16 +35,16 @@ def attributed(name: str, folder: Path) -> NodeDataset:
     first = int(y.min()) if len(y) else 0
     if first not in (0, 1):
         raise ValueError(f"{path}: the first class is {first}; expected 0 or 1")
+    with errors_naming(path, "not classes of these nodes"):
+        refuse_classes(0, int(y.max(initial=first)) - first, len(y))
     return make_dataset(name, torch.from_numpy(edges.T.copy()), x, torch.from_numpy(y - first))
 
 
 def _pairs(path: Path, separator: str, expected: str) -> NDArray[np.int64]:
     """Two integers in each line, (lines, 2)."""
     lines = read_text(path, MAX_FILE).splitlines()
-    try:
+    with errors_naming(path, f"expected {expected} in each line"):
         pairs = read_numbers(separator, lines)
         if pairs.dtype.kind not in "iu" or pairs.shape[1] != 2:
             raise ValueError(f"{pairs.shape[1]} columns of {pairs.dtype}")
-    except (ValueError, OverflowError, pa.ArrowException) as error:
-        raise ValueError(f"{path}: expected {expected} in each line ({error})") from error
     return pairs.astype(np.int64)

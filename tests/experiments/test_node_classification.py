@@ -43,7 +43,10 @@ def test_every_preset_names_its_model_and_its_origin() -> None:
         assert first.startswith("# Published: " if preset == "published" else "# Tuned "), file
         config = load_preset(model, dataset, preset)  # type: ignore[arg-type]
         assert config is not None
-        assert (config.model.name, config.preset) == (model, preset)
+        name, _, filter_name = model.partition("residual-")
+        assert config.model.name == (name or "residual")
+        assert config.model.arguments.get("filter", "") == filter_name
+        assert config.preset == preset
 
 
 @pytest.mark.slow

@@ -27,10 +27,15 @@ class Stopped(BaseException):
 
 
 class _Stopping:
-    """Raises :class:`Stopped` in the main thread at the first signal and ignores further ones."""
+    """Raises :class:`Stopped` in the main thread at the first signal and ignores further ones.
+
+    Attributes:
+        number: the signal.
+        raised: whether it has arrived.
+    """
 
     def __init__(self) -> None:
-        self.number, self._raised = signal.SIGTERM, False
+        self.number, self.raised = signal.SIGTERM, False
         self._ending = threading.Lock()
         self._before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
         self._hook = sys.unraisablehook
@@ -46,16 +51,18 @@ class _Stopping:
     def _raise(self, number: int, _: FrameType | None) -> NoReturn:
         for each in STOP_SIGNALS:
             signal.signal(each, signal.SIG_IGN)
-        self.number, self._raised = signal.Signals(number), True
+        self.number, self.raised = signal.Signals(number), True
         raise Stopped
 
     def _raise_again(self, unraisable: Any) -> None:
-        """Raises an exception again that arrived in a destructor, where Python only prints it."""
-        if isinstance(unraisable.exc_value, Stopped):
-            thread = ctypes.c_ulong(threading.main_thread().ident or 0)
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, ctypes.py_object(Stopped))
-        else:
+        """Raises the exception again, a moment later, if it arrived in a destructor, where Python only prints it."""
+        if not isinstance(unraisable.exc_value, Stopped):
             self._hook(unraisable)
+            return
+        main = ctypes.c_ulong(threading.main_thread().ident or 0)
+        later = threading.Timer(0.01, ctypes.pythonapi.PyThreadState_SetAsyncExc, (main, ctypes.py_object(Stopped)))
+        later.daemon = True
+        later.start()
 
     def _watch(self) -> None:
         """Ends the process if it is still alive some time after a signal."""
@@ -76,7 +83,7 @@ class _Stopping:
 
     def restore(self) -> None:
         """Restores the former handlers and ends the thread; does nothing after a signal, so that it keeps watching."""
-        if self._raised:
+        if self.raised:
             return
         for number, handler in self._before.items():
             signal.signal(number, handler)
@@ -101,5 +108,9 @@ def run_stoppable(command: Callable[[], None]) -> None:
             command()
         finally:
             stopping.restore()
-    except Stopped as stopped:
-        stopping.end("; ".join(getattr(stopped, "__notes__", [KEPT])))
+    except BaseException as error:
+        if not stopping.raised:
+            raise
+        # Python and extension modules may replace the exception, for example by a RuntimeError in __set_name__.
+        notes = error.__notes__ if isinstance(error, Stopped) and hasattr(error, "__notes__") else [KEPT]
+        stopping.end("; ".join(notes))

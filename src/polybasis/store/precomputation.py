@@ -182,6 +182,7 @@ def _noting_progress(folder: Path) -> Iterator[None]:
     except Exception:
         raise
     except BaseException as interruption:
+        remove_stale_files(folder)  # of workers of a cluster
         finished = len(list(folder.glob("block-*.json")))
         interruption.add_note(f"{finished} blocks are saved in {folder}; run the same command again to resume")
         raise

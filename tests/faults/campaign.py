@@ -45,6 +45,7 @@ PARTS = {
     "flips": Part("faults.flips", 2_000, 25),
     "foreign-files": Part("faults.foreign_files", 20_000, 50),
     "kills": Part("faults.kills", 1_000, 4),
+    "hazards": Part("faults.hazards", 160, 4),
 }
 
 

@@ -27,8 +27,15 @@ PARTS = {
     ),
     "kills": (
         "Killed commands",
-        "A command is killed at a random moment and run again. No result may be lost, doubled or torn, and no process "
-        "may be left.",
+        "A command is killed, or stopped with SIGTERM or Ctrl-C, at a random moment or before a random operation on "
+        "files, and run again. No result may be lost, doubled or torn, the second run must end as an undisturbed one, "
+        "and no process may be left after 5 s. SIGTERM and Ctrl-C must end the command within 3 s, without a traceback.",
+    ),
+    "hazards": (
+        "Second writers, full disks and vanishing stores",
+        "Two commands write the same file or folder at once, one of them is killed in some cases; the disk is full; or "
+        "the files of a store are removed or truncated while it is used. Status -7 is SIGBUS: the file of a mapped "
+        "array became shorter. A later run must end as an undisturbed one.",
     ),
 }
 

@@ -29,7 +29,8 @@ PARTS = {
         "Killed commands",
         "A command is killed, or stopped with SIGTERM or Ctrl-C, at a random moment or before a random operation on "
         "files, and run again. No result may be lost, doubled or torn, the second run must end as an undisturbed one, "
-        "and no process may be left after 5 s. SIGTERM and Ctrl-C must end the command within 3 s, without a traceback.",
+        "and no process may be left after 5 s. SIGTERM and Ctrl-C must end the command within 3 s, without a "
+        "traceback.",
     ),
     "hazards": (
         "Second writers, full disks and vanishing stores",

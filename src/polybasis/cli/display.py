@@ -18,6 +18,7 @@ from polybasis.train.results import Result, summarize
 if TYPE_CHECKING:
     from polybasis.checksums import OnBytes
     from polybasis.store.blocks import OnBlockStep
+    from polybasis.train.auto import Candidate
     from polybasis.train.fitting import OnEpoch
     from polybasis.train.fitting import Progress as Epoch
 
@@ -117,6 +118,13 @@ def precompute_bar() -> Iterator[OnBlockStep | None]:
             bar.update(task, description=description, completed=block * steps + step, total=blocks * steps)
 
         yield on_step
+
+
+def print_candidate(found: Candidate) -> None:
+    """Prints the outcome of one candidate of a race."""
+    score = "" if found.val_score is None else f"validation score {found.val_score:.4f}, "
+    text = f"  {found.name}: {score}{found.epochs} epochs, {found.seconds:.1f} s, {found.status}"
+    console.print(text, highlight=False, soft_wrap=True)
 
 
 @contextmanager

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from polybasis.experiments.filter_learning import Problem
     from polybasis.experiments.large import LargeTable
-    from polybasis.train.auto import Candidate
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -218,16 +217,12 @@ def honest(
     """
     import torch
 
-    from polybasis.cli.display import console, jobs_bar, print_results
+    from polybasis.cli.display import console, jobs_bar, print_candidate, print_results
     from polybasis.experiments import honest as table
     from polybasis.experiments.node_classification import count_finished, run_all
 
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # also for the races of auto
-
-    def on_candidate(found: Candidate) -> None:
-        score = "diverged" if found.val_score is None else f"validation score {found.val_score:.4f}"
-        console.print(f"  candidate {found.name}: {score}, {found.seconds:.1f} s, {found.status}", highlight=False)
 
     planned = table.plan_jobs(
         _names(rows, tuple(table.ROWS), "row"),
@@ -235,7 +230,7 @@ def honest(
         splits,
         out,
         data_root,
-        on_candidate,
+        print_candidate,
     )
     total, done = sum(map(len, planned.values())), count_finished(planned, out)
     console.print(f"{total} jobs, {done} of them finished")

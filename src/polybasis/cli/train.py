@@ -138,18 +138,14 @@ def _race(
     source: Source, protocol: str, splits: range, seed: int, time_limit: float, results: Path
 ) -> dict[int, Config]:
     """Chooses a configuration for each split; prints the candidates."""
-    from polybasis.cli.display import console
-    from polybasis.train.auto import Candidate, choose_config
-
-    def on_candidate(found: Candidate) -> None:
-        score = "" if found.val_score is None else f"validation score {found.val_score:.4f}, "
-        console.print(f"  {found.name}: {score}{found.epochs} epochs, {found.seconds:.1f} s, {found.status}")
+    from polybasis.cli.display import console, print_candidate
+    from polybasis.train.auto import choose_config
 
     races = results.with_name(f"{results.stem}-auto.jsonl")
     configs = {}
     for i in splits:
         console.print(f"choosing a model for split {i} of {source.name}", highlight=False)
-        configs[i] = choose_config(source, protocol, i, seed + i, time_limit, races, on_candidate)
+        configs[i] = choose_config(source, protocol, i, seed + i, time_limit, races, print_candidate)
         console.print(f"chose {configs[i].model.name}; candidates in {races}", highlight=False, soft_wrap=True)
     return configs
 

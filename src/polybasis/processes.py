@@ -49,7 +49,12 @@ def may_be_alive(name: str) -> bool:
 
 @cache
 def _machine() -> str:
-    return hashlib.sha256(socket.gethostname().encode()).hexdigest()[:8]
+    """Identifies the machine and, for containers, which may share its name, their process IDs' namespace."""
+    try:
+        namespace = os.readlink("/proc/self/ns/pid")
+    except OSError:  # not Linux
+        namespace = ""
+    return hashlib.sha256(f"{socket.gethostname()} {namespace}".encode()).hexdigest()[:8]
 
 
 def end_with_parent(parent: int) -> None:

@@ -43,9 +43,6 @@ def test_every_preset_names_its_model_and_its_origin() -> None:
         assert first.startswith("# Published: " if preset == "published" else "# Tuned "), file
         config = load_preset(model, dataset, preset)  # type: ignore[arg-type]
         assert config is not None
-        name, _, filter_name = model.partition("residual-")
-        assert config.model.name == (name or "residual")
-        assert config.model.arguments.get("filter", "") == filter_name
         assert config.preset == preset
 
 

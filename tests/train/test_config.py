@@ -49,7 +49,9 @@ def test_every_preset_is_valid_and_survives_a_round_trip(path: Path, tmp_path: P
     preset, model, dataset = path.with_suffix("").parts[-3:]
     config = load_preset(model, dataset, preset)  # type: ignore[arg-type]
     assert config is not None
-    assert config.model.name == model
+    name, _, filter_name = model.partition("residual-")  # the filter is part of the folder's name
+    assert config.model.name == (name or "residual")
+    assert config.model.arguments.get("filter", "") == filter_name
     assert config.preset == preset
     assert Config.from_dict(config.to_dict()) == config
     assert Config.from_dict(json.loads(json.dumps(config.to_dict()))) == config

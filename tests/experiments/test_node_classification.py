@@ -33,7 +33,7 @@ def test_presets_are_published_ones_first_then_tuned_then_defaults() -> None:
         node_classification.config_for("mlp", "csbm", "tuned")
 
 
-def test_every_preset_names_its_model_and_its_origin() -> None:
+def test_every_preset_names_its_origin() -> None:
     root = Path(node_classification.__file__).parents[1] / "presets"
     files = sorted(root.glob("*/*/*.toml"))
     assert len(files) > 40

@@ -132,6 +132,7 @@ def readme(results: dict[str, list[Result]]) -> str:
         "Mean test score in percent with its 95 % confidence interval over splits (Student's t). All models see the "
         "same splits. `residual-*` rows share one backbone: blocks of normalisation, filter, MLP and a skip "
         "connection. `auto` chooses and trains a model in 60 seconds; its seconds per run leave out the choice. "
+        "Other programs ran on the machine, so seconds vary by a factor of several. "
         "*Above* and *below* mean that the 95 % interval of the paired difference excludes zero, without a correction "
         "for the number of comparisons. Every figure comes from the result lines in this folder. Command: `polybasis "
         "reproduce honest`."

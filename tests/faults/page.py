@@ -155,8 +155,8 @@ def _cost(lines: list[dict[str, Any]]) -> list[str]:
         f"best of {first['runs']} runs without verification (*before*) and with it (*after*) in alternation. A start "
         "opens the store and trains one epoch, cold from disk or warm from the page cache. *Verification* is the "
         "processor time inside the functions that verify, and *share* is that time relative to the processor time "
-        "before. Other programs ran on the machine, so the other columns vary by several percent. Every block is "
-        "verified once: later epochs verify nothing.",
+        "before. The other columns vary by a few percent from run to run. Every block is verified once: later epochs "
+        "verify nothing.",
         "",
         "`python benchmarks/verification.py FOLDER 40000`",
         "",

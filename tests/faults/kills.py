@@ -59,6 +59,7 @@ def run(numbers: range, folder: Path) -> list[Record]:
 
 def prepare(folder: Path) -> Path:
     """The inputs of all commands, in a folder; they are written if they are not there."""
+    folder.mkdir(parents=True, exist_ok=True)
     if not (folder / "inputs").exists():
         write_inputs(Path(tempfile.mkdtemp(dir=folder)) / "inputs").rename(folder / "inputs")
     return folder / "inputs"

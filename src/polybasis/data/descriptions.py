@@ -89,18 +89,18 @@ DESCRIPTIONS: dict[str, Description] = {
     **_measured(_WEBKB, {"texas": (183, 279, 1703, 5, 0.061), "cornell": (183, 277, 1703, 5, 0.123)}),
     **_published(_WEBKB, "wisconsin", 251, 515, 1703, 5),
     **_measured(_DEDUPLICATED, {"chameleon-filtered": (890, 8854, 2325, 5, 0.236)}),
-    **_published(_DEDUPLICATED, "squirrel-filtered", 2223, 46998, 2089, 5, homophily=0.21),
+    **_published(_DEDUPLICATED, "squirrel-filtered", 2223, 46998, 2089, 5),
     **_published(
         Description("syntactic roles of words; edges join consecutive words and words linked by syntax", _PLATONOV),
-        "roman-empire", 22662, 32927, 300, 18, homophily=0.05,
+        "roman-empire", 22662, 32927, 300, 18,
     ),
     **_published(
         Description("mean ratings of products; edges join products bought together", _PLATONOV),
-        "amazon-ratings", 24492, 93050, 300, 5, homophily=0.38,
+        "amazon-ratings", 24492, 93050, 300, 5,
     ),
     **_published(
         Description("mines in a grid; edges join neighbouring cells", _PLATONOV),
-        "minesweeper", 10000, 39402, 7, 2, homophily=0.68,
+        "minesweeper", 10000, 39402, 7, 2,
     ),
     **_measured(
         Description("banned workers; edges join workers on the same tasks", _PLATONOV),
@@ -108,7 +108,7 @@ DESCRIPTIONS: dict[str, Description] = {
     ),
     **_published(
         Description("users who stay active; edges join users who answered each other's questions", _PLATONOV),
-        "questions", 48921, 153540, 301, 2, homophily=0.84,
+        "questions", 48921, 153540, 301, 2,
     ),
     **_measured(_AMAZON, {"amazon-computers": (13752, 245861, 767, 10, 0.777)}),
     **_published(_AMAZON, "amazon-photo", 7650, 119081, 745, 8),
@@ -182,15 +182,15 @@ DESCRIPTIONS: dict[str, Description] = {
     ),
     **_published(
         Description("years of papers, in five ranges; edges are citations", f"{_LINKX}; {_OGB}"),
-        "arxiv-year", 169343, 1166243, 128, 5, homophily=0.222,
+        "arxiv-year", 169343, 1166243, 128, 5,
     ),
     **_published(
         Description("subjects of computer science papers; edges are citations", _OGB),
-        "ogbn-arxiv", 169343, 1166243, 128, 40, homophily=0.655,
+        "ogbn-arxiv", 169343, 1166243, 128, 40,
     ),
     **_published(
         Description("categories of products; edges join products bought together", _OGB),
-        "ogbn-products", 2449029, 61859140, 100, 47, homophily=0.808,
+        "ogbn-products", 2449029, 61859140, 100, 47,
     ),
     **_published(
         Description("subjects of arXiv papers; edges are citations", _OGB),

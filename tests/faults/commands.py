@@ -23,7 +23,7 @@ from polybasis.data.dataset import NodeDataset
 from polybasis.store import write_graph_folder
 from polybasis.train.study_file import study_backend
 
-TIMINGS = ("seconds", "waited")
+IGNORED = ("seconds", "waited", "code")  # the commit may change while a campaign runs
 TRIALS = 4
 
 
@@ -113,11 +113,11 @@ def write_inputs(folder: Path) -> Path:
 
 
 def results_in(folder: Path) -> list[dict[str, Any]]:
-    """All results in a folder, without their timings; a line that is not JSON is an error."""
+    """All results in a folder, without their timings and commit; a line that is not JSON is an error."""
     lines = [line for file in sorted(folder.rglob("*.jsonl")) for line in file.read_text().splitlines()]
     found = [json.loads(line) for line in lines]
     return [
-        {name: value for name, value in result.items() if name not in TIMINGS} for result in found if "key" in result
+        {name: value for name, value in result.items() if name not in IGNORED} for result in found if "key" in result
     ]
 
 

@@ -10,7 +10,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -73,6 +73,22 @@ def _watch(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(0.5)
     os._exit(1)
+
+
+@contextmanager
+def noting_interruption(kept: Callable[[], str]) -> Iterator[None]:
+    """Adds a note to Ctrl-C and other interruptions of the block, but not to errors.
+
+    Args:
+        kept: says what is kept; the note adds how to resume.
+    """
+    try:
+        yield
+    except Exception:
+        raise
+    except BaseException as interruption:
+        interruption.add_note(f"{kept()}; run the same command again to resume")
+        raise
 
 
 @contextmanager

@@ -116,10 +116,7 @@ def build_graph_folder(
         FileExistsError: if the folder exists.
     """
     dtype = _index_type(num_nodes)
-    if 16 * num_nodes > memory:  # degrees and row pointers
-        raise ValueError(
-            f"{num_nodes:,} nodes need {16 * num_nodes:,} bytes; raise the memory limit of {memory:,} bytes"
-        )
+    refuse_nodes(num_nodes, memory)
     with _building(path) as folder:
         buckets = _distribute(folder / "buckets", edges, num_nodes, memory, dtype)
         indices = VectorWriter(folder / "indices.npy", dtype)
@@ -239,6 +236,14 @@ def _write_node_data(
         header["splits"] = len(splits)
     header["files"] = Manifest.records(folder, (path.name for path in folder.glob("*.npy")))
     write_document(folder / "graph.json", header)
+
+
+def refuse_nodes(num_nodes: int, memory: int) -> None:
+    """Raises ValueError if the degrees and row pointers of a graph exceed a memory limit in bytes."""
+    if 16 * num_nodes > memory:
+        raise ValueError(
+            f"{num_nodes:,} nodes need {16 * num_nodes:,} bytes; raise the memory limit of {memory:,} bytes"
+        )
 
 
 @contextmanager

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -21,6 +19,7 @@ from polybasis.cluster import map_on_ray
 from polybasis.features import FeatureTransform
 from polybasis.files import append_line, exclusive, remove_stale_files, temporary_path
 from polybasis.krylov.filters import checked_degree
+from polybasis.processes import noting_interruption
 from polybasis.store.arrays import chunks, create_array, drop_pages, open_array, read_header, save_array
 from polybasis.store.basis_store import KIND, OLDEST, VERSION, BasisStore, checked_rows, open_store, scale_exponent
 from polybasis.store.blocks import (
@@ -148,7 +147,7 @@ def precompute(
     graph.verify_files()
     rows = kept_rows(graph, keep)
     plan = plan_precompute(graph, K, memory=memory, rows=len(rows), dtype=dtype, threads=threads)
-    with exclusive(folder, f"is building {folder}"), _noting_progress(folder):
+    with exclusive(folder, f"is building {folder}"), noting_interruption(lambda: _kept(folder)):
         remove_stale_files(folder)
         header = _start(graph, folder, plan, rows, dtype, feature_transform)
         del rows
@@ -174,18 +173,10 @@ def precompute(
     return store
 
 
-@contextmanager
-def _noting_progress(folder: Path) -> Iterator[None]:
-    """Adds to an interruption how much is finished."""
-    try:
-        yield
-    except Exception:
-        raise
-    except BaseException as interruption:
-        remove_stale_files(folder)  # of workers of a cluster
-        finished = len(list(folder.glob("block-*.json")))
-        interruption.add_note(f"{finished} blocks are saved in {folder}; run the same command again to resume")
-        raise
+def _kept(folder: Path) -> str:
+    """Says what an interrupted build keeps; removes what workers of a cluster left."""
+    remove_stale_files(folder)
+    return f"{len(list(folder.glob('block-*.json')))} blocks are saved in {folder}"
 
 
 def _check_disk_space(folder: Path, plan: Plan) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polybasis.store.graph_folder import GraphFolder
-from polybasis.store.graph_writing import Edges, build_graph_folder
+from polybasis.store.graph_writing import Edges, build_graph_folder, refuse_nodes
 
 CLASSES = 10
 BATCH = 1 << 22  # edges to generate at a time
@@ -78,8 +78,7 @@ def make_synthetic(
         ValueError: if the memory limit is too low for the number of nodes.
         FileExistsError: if the folder exists.
     """
-    if 16 * nodes > memory:
-        raise ValueError(f"{nodes:,} nodes need {16 * nodes:,} bytes; raise the memory limit of {memory:,} bytes")
+    refuse_nodes(nodes, memory)
     rng = np.random.default_rng([seed, 1])
     known = rng.random(nodes, dtype=np.float32) < labelled
     y = np.full(nodes, -1, dtype=np.int32)

@@ -19,7 +19,7 @@ from polybasis.code_version import code_version
 from polybasis.data.catalogue import CATALOGUE, load, unknown_dataset
 from polybasis.data.dataset import NodeDataset
 from polybasis.files import is_temporary, remove_stale_files
-from polybasis.processes import uninterrupted
+from polybasis.processes import noting_interruption, uninterrupted
 from polybasis.store.basis_store import BasisStore, open_store
 from polybasis.store.graph_folder import GraphFolder
 from polybasis.train.config import Config
@@ -315,25 +315,23 @@ def run_jobs(
             if on_result is not None and not isinstance(outcome, OverflowError):
                 on_result(outcome)
 
+    def kept() -> str:
+        return f"{len(file.found)} of {len(wanted)} runs are finished and saved in {results}"
+
     try:
-        if cluster is not None and missing:
-            from polybasis.train.parallel import run_on_cluster
+        with noting_interruption(kept):
+            if cluster is not None and missing:
+                from polybasis.train.parallel import run_on_cluster
 
-            run_on_cluster(claims, cluster, checkpoints, out, record)
-        elif processes > 1 and len(missing) > 1:
-            from polybasis.train.parallel import run_in_processes
+                run_on_cluster(claims, cluster, checkpoints, out, record)
+            elif processes > 1 and len(missing) > 1:
+                from polybasis.train.parallel import run_in_processes
 
-            run_in_processes(claims, min(processes, len(missing)), checkpoints, record)
-        else:
-            options = {"checkpoints": checkpoints, "out": out, "on_epoch": on_epoch, "group": group}
-            while (job := _next_job(claims, missing, group)) is not None:
-                record(job, _run_or_diverge(job, **options))
-    except Exception:
-        raise
-    except BaseException as interruption:
-        saved = f"{len(file.found)} of {len(wanted)} runs are finished and saved in {results}"
-        interruption.add_note(f"{saved}; run the same command again to resume")
-        raise
+                run_in_processes(claims, min(processes, len(missing)), checkpoints, record)
+            else:
+                options = {"checkpoints": checkpoints, "out": out, "on_epoch": on_epoch, "group": group}
+                while (job := _next_job(claims, missing, group)) is not None:
+                    record(job, _run_or_diverge(job, **options))
     finally:
         claims.release_all()
         if writes:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from polybasis.data.dataset import NodeDataset
-from polybasis.processes import may_be_alive, process_name
+from polybasis.processes import may_be_alive, noting_interruption, process_name
 from polybasis.train.config import Config
 from polybasis.train.fitting import Progress, fit
 from polybasis.train.job import Source
@@ -155,7 +155,8 @@ def tune(
 
     complete = (optuna.trial.TrialState.COMPLETE,)
     done = (optuna.trial.TrialState.COMPLETE, optuna.trial.TrialState.PRUNED)
-    try:
+    count = 0
+    with noting_interruption(lambda: f"{count} of {search.trials} trials are finished and saved in {search.study}"):
         while (count := len(study.get_trials(deepcopy=False, states=done))) < search.trials:
             study.sampler = _sampler(study, count, search.known, seed)
             trial = study.ask()
@@ -165,12 +166,6 @@ def tune(
                 study.tell(trial, state=optuna.trial.TrialState.PRUNED)
             if on_trial is not None and study.get_trials(deepcopy=False, states=complete):
                 on_trial(len(study.get_trials(deepcopy=False, states=done)), study.best_value)
-    except Exception:
-        raise
-    except BaseException as interruption:
-        saved = f"{count} of {search.trials} trials are finished and saved in {search.study}"
-        interruption.add_note(f"{saved}; run the same command again to resume")
-        raise
     if not study.get_trials(deepcopy=False, states=complete):
         raise ValueError(f"none of {search.trials} trials finished; allow more trials")
     return Config.from_dict(study.best_trial.user_attrs["config"]), float(study.best_value)

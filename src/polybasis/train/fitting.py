@@ -233,73 +233,133 @@ def fit_task(
     return Fit(model, task, val_score, epochs, seconds, everything)
 
 
+class Run:
+    """The training of one model, one epoch at a time.
+
+    Several runs can take turns: each restores its own random state before an epoch.
+
+    Args:
+        config: the model and how to train it, without an ensemble.
+        task: the data to train on.
+        seed: seed of the initial weights and of dropout.
+        checkpoint: file with the state of an earlier run, from which this one resumes if the file exists.
+
+    Attributes:
+        progress: the state after the last epoch that was trained here; None before the first.
+    """
+
+    def __init__(self, config: Config, task: Task, seed: int, checkpoint: Path | None = None) -> None:
+        self.config, self.task = config, task
+        torch.manual_seed(seed)
+        self._model = task.make_model(config)
+        self._optimizer = config.make_optimizer(self._model)
+        self._models: dict[str, torch.nn.Module] = {"model": self._model}
+        self._validated, self._average = self._model, None
+        if config.optimizer.ema_decay is not None:
+            averaging = get_ema_multi_avg_fn(config.optimizer.ema_decay)  # type: ignore[no-untyped-call]
+            self._average = AveragedModel(self._model, multi_avg_fn=averaging)
+            self._models["average"], self._validated = self._average, cast(Model, self._average.module)
+        self._best: dict[str, Tensor] = {}
+        self._best_logits: Tensor | None = None
+        self._best_rank, self._best_score, self._best_epoch, self._epoch = -float("inf"), 0.0, -1, -1
+        self._seconds, self._diverged = 0.0, False
+        self.progress: Progress | None = None
+        if checkpoint is not None and checkpoint.exists():
+            self._best, state = read_checkpoint(checkpoint, self._models, self._optimizer)
+            self._best_rank, self._best_score = state["best_rank"], state["best_score"]
+            self._best_epoch, self._epoch, self._seconds = state["best_epoch"], state["epoch"], state["seconds"]
+        self._random = torch.get_rng_state()
+        task.agree(self._epoch + 1)
+
+    @property
+    def finished(self) -> bool:
+        """Whether training has ended: all epochs are trained, patience is exhausted, or training diverged."""
+        stopping = self.config.stopping
+        late = self._epoch - self._best_epoch >= stopping.patience
+        return self._diverged or late or self._epoch + 1 >= stopping.epochs
+
+    def train_epoch(self) -> Progress | None:
+        """Trains and validates for one epoch; returns None if training diverged."""
+        start = time.monotonic()
+        self._epoch += 1
+        torch.set_rng_state(self._random)
+        self.progress = self._train_and_validate()
+        self._random = torch.get_rng_state()
+        self._seconds += time.monotonic() - start
+        return self.progress
+
+    def _train_and_validate(self) -> Progress | None:
+        task, val, stopping = self.task, self.task.split.val, self.config.stopping
+        self._diverged = True  # unless the epoch completes
+        try:
+            train_loss = task.epoch(self._model, self._optimizer)
+            if not all(bool(torch.isfinite(parameter).all()) for parameter in self._model.parameters()):
+                return None
+            if self._average is not None:
+                self._average.update_parameters(self._model)
+            logits, everything = task.evaluate(self._validated, val)
+        except (NonFiniteError, OverflowError):  # filters raise an error for non-finite signals
+            return None
+        self._diverged = False
+        val_score, val_loss = task.data.score(logits, val), float(cross_entropy(logits, task.data.y[val]))
+        rank = {"score": val_score, "loss": -val_loss, "none": self._epoch}[stopping.early_stopping]
+        if isfinite(val_loss) and rank >= self._best_rank:  # ties go to the later epoch
+            self._best_rank, self._best_score, self._best_epoch = rank, val_score, self._epoch
+            self._best = {name: value.detach().clone() for name, value in self._validated.state_dict().items()}
+            self._best_logits = everything
+        return Progress(self._epoch, stopping.epochs, train_loss, val_score, self._best_score, self._best_epoch)
+
+    def save(self, checkpoint: Path) -> None:
+        """Writes the state to a file, from which a new run resumes."""
+        numbers = {
+            "epoch": self._epoch,
+            "seconds": self._seconds,
+            "best_rank": self._best_rank,
+            "best_score": self._best_score,
+            "best_epoch": self._best_epoch,
+        }
+        torch.set_rng_state(self._random)
+        write_checkpoint(checkpoint, self._models, self._optimizer, self._best, numbers)
+
+    @property
+    def kept(self) -> bool:
+        """Whether there is an epoch to keep; False if training diverged too early."""
+        fixed_length = self.config.stopping.early_stopping == "none"
+        return bool(self._best) and not (fixed_length and self._best_epoch < self._epoch)
+
+    def result(self) -> Fit:
+        """The model of the best epoch; the run cannot continue afterwards.
+
+        Raises:
+            OverflowError: if there is no epoch to keep.
+        """
+        if not self.kept:
+            model, data = self.config.model.name, self.task.data.name
+            raise OverflowError(f"{model} on {data} diverged in epoch {self._best_epoch + 2}; lower the learning rate")
+        self._model.load_state_dict(self._best)
+        self._model.eval()
+        return Fit(self._model, self.task, self._best_score, self._epoch + 1, self._seconds, self._best_logits)
+
+
 def _fit_single(
     config: Config, task: Task, seed: int, on_epoch: OnEpoch | None, checkpoint: Path | None, keep: bool
 ) -> Fit:
     """Trains one model. A long run, and any run if ``keep`` is set, leaves a checkpoint of the finished model."""
-    torch.manual_seed(seed)
-    model = task.make_model(config)
-    optimizer = config.make_optimizer(model)
-    models: dict[str, torch.nn.Module] = {"model": model}
-    validated, average = model, None
-    if config.optimizer.ema_decay is not None:
-        average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(config.optimizer.ema_decay))  # type: ignore[no-untyped-call]
-        models["average"], validated = average, cast(Model, average.module)
-    best: dict[str, Tensor] = {}
-    best_logits: Tensor | None = None
-    best_rank, best_score, best_epoch, first, before = -float("inf"), 0.0, -1, 0, 0.0
-    if checkpoint is not None and checkpoint.exists():
-        best, state = read_checkpoint(checkpoint, models, optimizer)
-        best_rank, best_score, best_epoch = state["best_rank"], state["best_score"], state["best_epoch"]
-        first, before = state["epoch"] + 1, state["seconds"]
-    task.agree(first)
+    run = Run(config, task, seed, checkpoint)
     start = written = time.monotonic()
-    epoch = first - 1
-    epochs, patience, criterion = config.stopping.epochs, config.stopping.patience, config.stopping.early_stopping
-    val = task.split.val
-
-    def write(file: Path) -> None:
-        numbers = {
-            "epoch": epoch,
-            "seconds": before + time.monotonic() - start,
-            "best_rank": best_rank,
-            "best_score": best_score,
-            "best_epoch": best_epoch,
-        }
-        write_checkpoint(file, models, optimizer, best, numbers)
-
-    while epoch + 1 < epochs and epoch - best_epoch < patience:
-        epoch += 1
-        try:
-            train_loss = task.epoch(model, optimizer)
-            if not all(bool(torch.isfinite(parameter).all()) for parameter in model.parameters()):
-                break
-            if average is not None:
-                average.update_parameters(model)
-            logits, everything = task.evaluate(validated, val)
-        except (NonFiniteError, OverflowError):  # diverged: filters raise an error for non-finite signals
-            break
-        val_score, val_loss = task.data.score(logits, val), float(cross_entropy(logits, task.data.y[val]))
-        rank = {"score": val_score, "loss": -val_loss, "none": epoch}[criterion]
-        if isfinite(val_loss) and rank >= best_rank:  # ties go to the later epoch
-            best_rank, best_score, best_epoch = rank, val_score, epoch
-            best = {name: value.detach().clone() for name, value in validated.state_dict().items()}
-            best_logits = everything
-        if on_epoch is not None:
-            on_epoch(Progress(epoch, epochs, train_loss, val_score, best_score, best_epoch))
-        if checkpoint is not None and task.writes and time.monotonic() - written > CHECKPOINT_SECONDS:
+    file = checkpoint if task.writes else None
+    while not run.finished:
+        progress = run.train_epoch()
+        if on_epoch is not None and progress is not None:
+            on_epoch(progress)
+        if file is not None and progress is not None and time.monotonic() - written > CHECKPOINT_SECONDS:
             written = time.monotonic()
-            write(checkpoint)
-    if not best or (criterion == "none" and best_epoch < epoch):
+            run.save(file)
+    if not run.kept:
         remove_checkpoints(checkpoint)
-        raise OverflowError(
-            f"{config.model.name} on {task.data.name} diverged in epoch {best_epoch + 2}; lower the learning rate"
-        )
-    if checkpoint is not None and task.writes and (keep or time.monotonic() - start > CHECKPOINT_SECONDS):
-        write(checkpoint)
-    model.load_state_dict(best)
-    model.eval()
-    return Fit(model, task, best_score, epoch + 1, before + time.monotonic() - start, best_logits)
+    elif file is not None and (keep or time.monotonic() - start > CHECKPOINT_SECONDS):
+        run.save(file)
+    return run.result()
 
 
 def remove_checkpoints(checkpoint: Path | None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from polybasis.graph import Graph
 from polybasis.nn.models.model import Model
 from polybasis.nn.models.names import SHORT_NAMES
 from polybasis.store.basis_store import BasisStore
-from polybasis.train.auto import race, winner
+from polybasis.train.auto import race
 from polybasis.train.config import Config
 from polybasis.train.fitting import OnEpoch, fit, remove_checkpoints
 from polybasis.train.trained_model import TrainedModel
@@ -109,8 +110,14 @@ class NodeClassifier:
         )
         split = _split(data, train_mask, val_mask, self.seed)
         if self.auto:
-            self.candidates_ = race(data, split, time_limit=self.time_limit, seed=self.seed)
-            self.config = winner(self.candidates_)
+            outcome = race(data, split, time_limit=self.time_limit, seed=self.seed)
+            self.candidates_, self.config = outcome.candidates, outcome.config
+            with TemporaryDirectory() as folder:
+                winner = Path(folder) / "winner.safetensors"
+                outcome.save_winner(winner)
+                fitted = fit(self.config, data, split, self.seed, on_epoch=on_epoch, checkpoint=winner)
+            self._trained, self._data = TrainedModel.of(self.config, fitted, {"seed": self.seed}), data
+            return self
         checkpoint = None if checkpoints is None else checkpoints / f"{self._key(data, split)}.safetensors"
         fitted = fit(self.config, data, split, self.seed, on_epoch=on_epoch, checkpoint=checkpoint)
         self._trained, self._data = TrainedModel.of(self.config, fitted, {"seed": self.seed}), data

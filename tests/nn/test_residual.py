@@ -58,16 +58,49 @@ def test_message_passing_is_that_of_pyg_on_edges(name: Filter) -> None:
     assert torch.allclose(layer(x, GRAPH), layer.conv(x, GRAPH.edge_index()), atol=1e-6)
 
 
-@pytest.mark.parametrize("sep", [False, True])
-def test_a_block_is_its_formula(sep: bool) -> None:
-    block = FilterBlock(16, "chebyshev", 3, 0.5, "layer", sep, "propagation").eval()
+def test_a_block_is_its_formula() -> None:
+    block = FilterBlock(16, "chebyshev", 3, 0.5, "layer", "propagation").eval()
     torch.nn.init.normal_(block.conv.alpha)  # type: ignore[union-attr, arg-type]
     x = signal()
     own = (x - x.mean(1, keepdim=True)) / (x.var(1, correction=0, keepdim=True) + 1e-5).sqrt()
     filtered = block.conv(own, GRAPH)
-    parts = torch.cat([own, filtered], 1) if sep else filtered
-    hidden = gelu(parts @ block.first.weight.T + block.first.bias)
+    hidden = gelu(filtered @ block.first.weight.T + block.first.bias)
     assert torch.allclose(block(x, GRAPH), x + hidden @ block.last.weight.T + block.last.bias, atol=1e-5)
+
+
+@pytest.mark.parametrize("jumping", [False, True])
+def test_the_network_is_its_formula(jumping: bool) -> None:
+    model = ResidualFilterNet(5, 16, 3, blocks=2, K=3, norm="none", jumping=jumping).eval()
+    x = signal(5)
+    outputs = [gelu(x @ model.first.weight.T + model.first.bias)]
+    for block in model.blocks:
+        outputs.append(block(outputs[-1], GRAPH))
+    last = torch.cat(outputs, 1) if jumping else outputs[-1]
+    assert torch.allclose(model(x, GRAPH), last @ model.last.weight.T + model.last.bias, atol=1e-5)
+
+
+def test_adjacency_rows_are_features() -> None:
+    """Appending the rows to the features is the same as a second linear layer for them."""
+    model = ResidualFilterNet(5, 16, 3, K=3, adjacency=True, num_nodes=40).eval()
+    other = ResidualFilterNet(45, 16, 3, K=3).eval()
+    state = model.state_dict()
+    rows = state.pop("rows.weight")
+    other.load_state_dict(state | {"first.weight": torch.cat([state["first.weight"], rows], 1)})
+    x = signal(5)
+    appended = torch.cat([x, torch.from_numpy(GRAPH.adjacency().toarray()).float()], 1)
+    assert torch.allclose(model(x, GRAPH), other(appended, GRAPH), atol=1e-5)
+    assert model.transductive
+    assert not other.transductive
+    with pytest.raises(ValueError, match="pass num_nodes"):
+        ResidualFilterNet(5, 16, 3, adjacency=True)
+
+
+def test_feature_dropout_zeroes_features_in_training_only() -> None:
+    """Without features, all that is left of a layer is its bias."""
+    model = ResidualFilterNet(5, 16, 3, dropout=0.0, feature_dropout=1.0, K=3)
+    x = signal(5)
+    assert torch.allclose(model.train()(x, GRAPH), model(torch.zeros_like(x), GRAPH))
+    assert not torch.allclose(model.eval()(x, GRAPH), model(torch.zeros_like(x), GRAPH))
 
 
 @pytest.mark.parametrize("name", FILTERS)

@@ -139,14 +139,15 @@ def _race(
 ) -> dict[int, Config]:
     """Chooses a configuration for each split; prints the candidates."""
     from polybasis.cli.display import console, print_candidate
-    from polybasis.train.auto import choose_config
+    from polybasis.train.auto import choose_config, races_file
 
-    races = results.with_name(f"{results.stem}-auto.jsonl")
     configs = {}
     for i in splits:
         console.print(f"choosing a model for split {i} of {source.name}", highlight=False)
-        configs[i] = choose_config(source, protocol, i, seed + i, time_limit, races, print_candidate)
-        console.print(f"chose {configs[i].model.name}; candidates in {races}", highlight=False, soft_wrap=True)
+        configs[i] = choose_config(source, protocol, i, seed + i, time_limit, results, print_candidate)
+        console.print(
+            f"chose {configs[i].model.name}; candidates in {races_file(results)}", highlight=False, soft_wrap=True
+        )
     return configs
 
 

@@ -69,7 +69,7 @@ def plan_jobs(
     Args:
         rows, datasets: names of rows and data sets.
         splits: number of splits of each data set; by default as in ``DATASETS``, ten for others.
-        folder: folder of the results, with the file of finished races.
+        folder: folder of the results.
         root: folder of the data sets.
         on_candidate: called after each candidate of a race.
 
@@ -88,8 +88,8 @@ def plan_jobs(
         for i in range(_split_count(source, splits or DATASETS.get(dataset, 10))):
             for row in rows:
                 if row == AUTO:
-                    races = folder / "auto-races.jsonl"
-                    config = choose_config(source, source.protocol, i, i, AUTO_SECONDS, races, on_candidate)
+                    results = folder / f"{AUTO}.jsonl"
+                    config = choose_config(source, source.protocol, i, i, AUTO_SECONDS, results, on_candidate)
                 else:
                     config = config_of(row, dataset)
                 planned[row].append(Job(config, source, source.protocol, i, i))

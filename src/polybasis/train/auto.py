@@ -1,8 +1,12 @@
 """Chooses a model and its hyperparameters for a graph: a portfolio of configurations, raced on validation data.
 
-Candidates train one after the other, the cheapest first. Successive halving (Jamieson and Talwalkar, 2016; here
-Optuna's asynchronous version) stops a candidate that is behind the others at the same epoch. The race does not score
-test nodes. Which candidate wins depends on the speed of the machine; training its configuration again does not.
+Candidates take turns. After each round of successive halving (Jamieson and Talwalkar, 2016), the best third continues
+where it stopped; the others drop out. On a graph so small that every candidate can finish early, the time that is left
+pays for more splits of the training and validation nodes, because few validation nodes do not tell good candidates
+apart. The rest of the time goes to training the winner, and to an ensemble of it if there is enough.
+
+Test nodes are not used. Which candidate wins depends on the speed of the machine; training its configuration again
+does not.
 """
 
 from __future__ import annotations
@@ -11,29 +15,34 @@ import hashlib
 import json
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+import torch
 
 from polybasis.data.dataset import NodeDataset, Split
 from polybasis.files import append_line, exclusive, read_lines
 from polybasis.train.config import Config
-from polybasis.train.fitting import Progress, fit
-from polybasis.train.job import Source
-from polybasis.train.tune import import_optuna
+from polybasis.train.fitting import FullBatch, Run
+from polybasis.train.job import Job, Source
 
-FEW_FEATURES = 100  # below, LINKX competes too, if the model need not predict for other nodes
-RACE_SHARE = 0.6  # of the time limit; the rest is for training the winner again
-FIRST_RUNG, REDUCTION = 40, 3  # epochs after which candidates are first compared, and the share that goes on: 1/3
+TURN_SHARE = 0.2  # of the time limit, for each round of turns
+ROUNDS, REDUCTION = 3, 3  # rounds, and the share of candidates that continue after each: 1/3
+REPEAT_SHARE = 0.5  # of the time limit; small graphs use what is left of it for more splits
+MAX_SPLITS = 5
+MAX_ENSEMBLE = 5
 
 PORTFOLIO: dict[str, tuple[str, dict[str, Any]]] = {
     "linear": ("mlp", {"layers": 1}),
     "mlp": ("mlp", {}),
-    "residual gcn": ("residual", {"filter": "gcn", "blocks": 2, "dropout": 0.5}),
+    "residual gcn": ("residual", {"filter": "gcn", "blocks": 2, "dropout": 0.5, "jumping": True}),
+    "residual favard": ("residual", {"blocks": 2, "dropout": 0.2, "lr": 0.01}),
+    "residual favard, jumping": ("residual", {"blocks": 2, "dropout": 0.5, "jumping": True}),
+    "residual favard, feature dropout": ("residual", {"blocks": 2, "dropout": 0.5, "feature_dropout": 0.5}),
     "favardgnn": ("favardgnn", {"recurrence": "bounded"}),
     "optbasisgnn": ("optbasisgnn", {"scale": "signal"}),
-    "residual favard": ("residual", {"filter": "favard", "blocks": 2, "dropout": 0.2}),
-    "residual favard, more dropout": ("residual", {"filter": "favard", "blocks": 2, "dropout": 0.5}),
     "linkx": ("linkx", {}),
 }
 
@@ -45,10 +54,11 @@ class Candidate:
     Attributes:
         name: name in the portfolio.
         config: its configuration.
-        val_score: best score on the validation nodes; None if training diverged at once.
-        epochs: number of epochs.
-        seconds: training time.
-        status: ``finished``, ``behind`` (stopped by successive halving), ``out of time`` or ``diverged``.
+        val_score: best score on the validation nodes, or its mean over several splits; None if training diverged.
+        epochs: number of epochs on the given split.
+        seconds: training time on the given split.
+        status: ``finished``, ``behind`` (dropped out), ``out of time`` or ``diverged``.
+        splits: number of splits that were tried.
     """
 
     name: str
@@ -57,13 +67,78 @@ class Candidate:
     epochs: int
     seconds: float
     status: str
+    splits: int = 1
 
 
 OnCandidate = Callable[[Candidate], None]
 
 
-class _OutOfTimeError(Exception):
-    pass
+@dataclass(eq=False)
+class _Entry:
+    """A candidate during the race."""
+
+    name: str
+    config: Config
+    run: Run | None = None
+    scores: list[float] = field(default_factory=list)  # best validation score on each split
+    epochs: int = 0
+    seconds: float = 0.0
+    status: str = "out of time"
+
+    @property
+    def score(self) -> float:
+        return float(np.mean(self.scores)) if self.scores else -float("inf")
+
+    @property
+    def finished(self) -> bool:
+        return self.status in ("finished", "diverged")
+
+    def take_turn(self, data: NodeDataset, split: Split, seed: int, deadline: float) -> None:
+        """Trains until the deadline, at least one epoch, or until training ends."""
+        start = time.monotonic()
+        if self.run is None:
+            self.run = _new_run(self.config, data, split, seed)
+        while not self.run.finished:
+            progress = self.run.train_epoch()
+            if progress is not None:
+                self.scores, self.epochs = [progress.best_score], progress.epoch + 1
+            if time.monotonic() >= deadline:
+                break
+        self.seconds += time.monotonic() - start
+        if self.run.finished:
+            self.status = "finished" if self.run.kept else "diverged"
+            self.scores = self.scores if self.run.kept else []
+
+    def outcome(self) -> Candidate:
+        score = self.score if self.scores else None
+        return Candidate(
+            self.name, self.config, score, self.epochs, round(self.seconds, 2), self.status, max(1, len(self.scores))
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Race:
+    """The outcome of a race.
+
+    Attributes:
+        candidates: all candidates, the best first.
+        config: the configuration to train: that of the winner, with as many epochs as it had if it ran out of time, and
+            an ensemble if there is time for one.
+    """
+
+    candidates: list[Candidate]
+    config: Config
+    _run: Run
+
+    def save_winner(self, checkpoint: Path) -> None:
+        """Writes the state of the winner, so that :func:`polybasis.train.fit` need not train it again.
+
+        Args:
+            checkpoint: the checkpoint to pass to :func:`polybasis.train.fit`, together with ``config``.
+        """
+        checkpoint.parent.mkdir(parents=True, exist_ok=True)
+        first = checkpoint.with_stem(f"{checkpoint.stem}-0") if self.config.ensemble_size > 1 else checkpoint
+        self._run.save(first)
 
 
 def race(
@@ -74,97 +149,95 @@ def race(
     seed: int = 0,
     transductive: bool = False,
     on_candidate: OnCandidate | None = None,
-) -> list[Candidate]:
-    """Trains the candidates of the portfolio and ranks them by validation score, the best first.
+) -> Race:
+    """Trains the candidates of the portfolio in turns and ranks them by validation score.
 
     Args:
         data: the graph, its features and classes.
         split: training and validation nodes; test nodes are not used.
-        time_limit: seconds for the race and for training the winner again. The first candidate always trains for at
-            least one epoch.
+        time_limit: seconds for the race and for training its winner. Every candidate trains for at least one epoch.
         seed: seed of the initial weights and of dropout.
         transductive: admit models that can predict only for the nodes they were trained on.
-        on_candidate: called after each candidate.
+        on_candidate: called with the outcome of each candidate, when it is known.
 
     Raises:
         ValueError: if the time limit is not positive.
         OverflowError: if all candidates diverge.
-        ImportError: if Optuna is not installed.
     """
     if not time_limit > 0:
         raise ValueError(f"time_limit is {time_limit}; expected a positive number of seconds")
-    optuna = import_optuna()
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    pruner = optuna.pruners.SuccessiveHalvingPruner(min_resource=FIRST_RUNG, reduction_factor=REDUCTION)
-    study = optuna.create_study(direction="maximize", pruner=pruner)
     start = time.monotonic()
-    tried: list[Candidate] = []
-    waiting = candidates(data, transductive)
-    for number, (name, config) in enumerate(waiting.items()):
-        left = RACE_SHARE * time_limit - (time.monotonic() - start)
-        if left <= 0 and tried:
-            break
-        found = _try(name, config, data, split, seed, left / (len(waiting) - number), study)
-        tried.append(found)
+    entries = [_Entry(name, config) for name, config in candidates(transductive).items()]
+    alive = entries
+    for turn in range(1, ROUNDS + 1):
+        training = [entry for entry in alive if not entry.finished]
+        _take_turns(training, data, split, seed, start + turn * TURN_SHARE * time_limit)
+        best = sorted(alive, key=lambda entry: -entry.score)[: -(-len(alive) // REDUCTION)]
+        for entry in alive:
+            if entry not in best and not entry.finished:
+                entry.status = "behind"
+        alive = best
+    if all(entry.finished for entry in entries):
+        _try_more_splits(entries, data, split, seed, start + REPEAT_SHARE * time_limit)
+    ranked = sorted(entries, key=lambda entry: -entry.score)
+    first = ranked[0]
+    if not first.scores:
+        raise OverflowError(f"all {len(entries)} candidates diverged on {data.name}; scale its features")
+    if not first.finished:
+        first.take_turn(data, split, seed, start + time_limit)
+    for entry in ranked:
         if on_candidate is not None:
-            on_candidate(found)
-    ranked = sorted((c for c in tried if c.val_score is not None), key=lambda c: -(c.val_score or 0.0))
-    if not ranked:
-        raise OverflowError(f"all {len(tried)} candidates diverged on {data.name}; scale its features")
-    return ranked + [c for c in tried if c.val_score is None]
+            on_candidate(entry.outcome())
+    assert first.run is not None
+    config = first.config if first.finished else first.config.replace(epochs=first.epochs)
+    members = 1 + int((start + time_limit - time.monotonic()) / max(first.seconds, 1e-3))
+    config = config.replace(ensemble_size=max(1, min(members, MAX_ENSEMBLE)))
+    return Race([entry.outcome() for entry in ranked], config, first.run)
 
 
-def candidates(data: NodeDataset, transductive: bool = False) -> dict[str, Config]:
-    """The configurations that compete for a data set.
+def candidates(transductive: bool = False) -> dict[str, Config]:
+    """The configurations that compete.
 
     Args:
-        data: the data set.
-        transductive: admit LINKX where it suits the features: there are few of them, or none but the nodes themselves.
+        transductive: admit models that can predict only for the nodes they were trained on: LINKX and label reuse.
     """
-    with_linkx = transductive and (data.structure_only or data.num_features < FEW_FEATURES)
     return {
         name: Config.of(model, **values, preset="auto")
         for name, (model, values) in PORTFOLIO.items()
-        if name != "linkx" or with_linkx
+        if transductive or not (model == "linkx" or "label_reuse" in values or values.get("adjacency"))
     }
 
 
-def _try(
-    name: str, config: Config, data: NodeDataset, split: Split, seed: int, seconds: float, study: Any
-) -> Candidate:
-    optuna = import_optuna()
-    trial = study.ask()
-    start = time.monotonic()
-    latest: Progress | None = None
-
-    def on_epoch(progress: Progress) -> None:
-        nonlocal latest
-        latest = progress
-        trial.report(progress.best_score, progress.epoch + 1)
-        if trial.should_prune():
-            raise optuna.TrialPruned
-        if time.monotonic() - start > seconds:
-            raise _OutOfTimeError
-
-    status = "finished"
-    try:
-        fit(config, data, split, seed, on_epoch=on_epoch)
-    except optuna.TrialPruned:
-        status = "behind"
-    except _OutOfTimeError:
-        status = "out of time"
-    except OverflowError:
-        status = "diverged"
-    score = None if latest is None else latest.best_score
-    study.tell(trial, score, optuna.trial.TrialState.FAIL if score is None else None)
-    epochs = 0 if latest is None else latest.epoch + 1
-    return Candidate(name, config, score, epochs, round(time.monotonic() - start, 2), status)
+def _take_turns(entries: list[_Entry], data: NodeDataset, split: Split, seed: int, deadline: float) -> None:
+    """Each entry gets an equal share of the time until the deadline; time that one does not need goes to the next."""
+    for number, entry in enumerate(entries):
+        now = time.monotonic()
+        entry.take_turn(data, split, seed, now + (deadline - now) / (len(entries) - number))
 
 
-def winner(ranked: list[Candidate]) -> Config:
-    """The configuration of the best candidate. One that ran out of time trains for as many epochs as it had."""
-    best = ranked[0]
-    return best.config.replace(epochs=best.epochs) if best.status == "out of time" else best.config
+def _try_more_splits(entries: list[_Entry], data: NodeDataset, split: Split, seed: int, deadline: float) -> None:
+    """Trains the better half of the entries on other splits of the training and validation nodes.
+
+    Each entry is tried on the same splits. A split is tried only if all of them can probably finish in time.
+    """
+    better = sorted((entry for entry in entries if entry.scores), key=lambda entry: -entry.score)
+    better = better[: -(-len(better) // 2)]
+    nodes = torch.cat([split.train, split.val])
+    for number in range(1, MAX_SPLITS):
+        if time.monotonic() + sum(entry.seconds for entry in better) > deadline:
+            return
+        order = np.random.default_rng([seed, number]).permutation(len(nodes))
+        shuffled = nodes[torch.from_numpy(order)]
+        train, val = shuffled[: len(split.train)].sort().values, shuffled[len(split.train) :].sort().values
+        for entry in better:
+            run = _new_run(entry.config, data, Split(train, val, split.test), seed)
+            while not run.finished:
+                progress = run.train_epoch()
+            entry.scores.append(progress.best_score if progress is not None else 0.0)
+
+
+def _new_run(config: Config, data: NodeDataset, split: Split, seed: int) -> Run:
+    return Run(config, FullBatch(data, split, config), seed)
 
 
 def choose_config(
@@ -173,28 +246,31 @@ def choose_config(
     split: int,
     seed: int,
     time_limit: float,
-    races: Path,
+    results: Path,
     on_candidate: OnCandidate | None = None,
 ) -> Config:
     """The configuration for one split of a source; a race that was run before is not repeated.
+
+    The state of the winner is left as a checkpoint of its job, so that the job need not train it again.
 
     Args:
         source: the data.
         protocol, split: the split.
         seed: seed of the race.
         time_limit: see :func:`race`.
-        races: JSON Lines file of finished races, with all candidates.
-        on_candidate: called after each candidate.
+        results: file of results of the job to run next. Finished races, with all candidates, are in a file beside it;
+            see :func:`races_file`.
+        on_candidate: called with the outcome of each candidate.
 
     Raises:
         ValueError: if the source is a store.
-        OverflowError, ImportError: see :func:`race`.
+        OverflowError: see :func:`race`.
     """
-    data = source.open()
+    data, races = source.open(), races_file(results)
     if not isinstance(data, NodeDataset):
         raise ValueError(f"{data.name} is a store; --model auto needs a graph folder, tables or a data set")
     transductive = source.kind != "tables"  # models of own tables predict for other nodes
-    portfolio = {name: config.to_dict() for name, config in candidates(data, transductive).items()}
+    portfolio = {name: config.to_dict() for name, config in candidates(transductive).items()}
     identity = [portfolio, source.identity, protocol, split, seed, time_limit]
     key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
     with exclusive(races / key, f"is choosing a model for split {split} of {data.name}"):
@@ -202,11 +278,17 @@ def choose_config(
             if line.get("race") == key:
                 return Config.from_dict(line["config"], str(races))
         nodes = data.split(protocol, split)
-        ranked = race(
+        outcome = race(
             data, nodes, time_limit=time_limit, seed=seed, transductive=transductive, on_candidate=on_candidate
         )
-        chosen = winner(ranked)
-        rows = [{**asdict(candidate), "config": candidate.config.to_dict()} for candidate in ranked]
+        job = Job(outcome.config, source, protocol, split, seed)
+        outcome.save_winner(job.checkpoint(results))
+        rows = [{**asdict(candidate), "config": candidate.config.to_dict()} for candidate in outcome.candidates]
         where = {"dataset": data.name, "protocol": protocol, "split": split, "seed": seed, "time_limit": time_limit}
-        append_line(races, json.dumps({"race": key, **where, "config": chosen.to_dict(), "candidates": rows}))
-    return chosen
+        append_line(races, json.dumps({"race": key, **where, "config": outcome.config.to_dict(), "candidates": rows}))
+    return outcome.config
+
+
+def races_file(results: Path) -> Path:
+    """The JSON Lines file of finished races beside a file of results."""
+    return results.with_name(f"{results.stem}-races.jsonl")

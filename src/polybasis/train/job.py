@@ -156,6 +156,14 @@ class Job:
         parts = [self.config.to_dict(), self.source.identity, self.protocol, self.split, self.seed]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
+    def checkpoint(self, results: Path) -> Path:
+        """The checkpoint of this job when its results go to a file."""
+        return _checkpoints(results) / f"{self.key}.safetensors"
+
+
+def _checkpoints(results: Path) -> Path:
+    return results.parent / f".{results.stem}.checkpoints"
+
 
 def adapt_config(config: Config, source: Source) -> Config:
     """Adapts a configuration to the data.
@@ -289,7 +297,7 @@ def run_jobs(
     file.refresh()
     if group is not None:
         group.require_equal(len(file.found), "results")
-    checkpoints = results.parent / f".{results.stem}.checkpoints"
+    checkpoints = _checkpoints(results)
     if writes:
         for folder in (results.parent, checkpoints, *([] if out is None else [out])):
             remove_stale_files(folder)

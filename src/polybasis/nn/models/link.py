@@ -10,13 +10,15 @@ from polybasis.nn.linear import FeatureLinear
 from polybasis.nn.models.model import Inputs, Model, Precomputed
 
 
-def _required(num_nodes: int | None, model: str) -> int:
+def required_nodes(num_nodes: int | None, model: str) -> int:
+    """The number of nodes; raises ValueError if it is None."""
     if num_nodes is None:
         raise ValueError(f"{model} has weights for each node; pass num_nodes")
     return num_nodes
 
 
-def _adjacency_rows(graph: Graph) -> SparseFeatures:
+def adjacency_rows(graph: Graph) -> SparseFeatures:
+    """The rows of the adjacency matrix as features of the nodes, (N, N)."""
     return SparseFeatures(graph.adjacency())
 
 
@@ -33,14 +35,14 @@ class LINK(Model):
 
     def __init__(self, in_channels: int, hidden_channels: int, out_channels: int, num_nodes: int | None = None) -> None:
         super().__init__(in_channels, hidden_channels, out_channels, num_nodes)
-        self.lin = FeatureLinear(_required(num_nodes, "link"), out_channels)
+        self.lin = FeatureLinear(required_nodes(num_nodes, "link"), out_channels)
 
     def forward(self, x: Inputs, graph: Graph) -> Tensor:
         return self.lin(*self.precompute(x, graph).values)
 
     def precompute(self, x: Inputs, graph: Graph) -> Precomputed:
         """The adjacency matrix."""
-        return x if isinstance(x, Precomputed) else Precomputed((graph.derived(_adjacency_rows),))
+        return x if isinstance(x, Precomputed) else Precomputed((graph.derived(adjacency_rows),))
 
 
 class LINKX(Model):
@@ -71,7 +73,7 @@ class LINKX(Model):
         from torch_geometric import nn as pyg
 
         self.net = pyg.LINKX(
-            _required(num_nodes, "linkx"),
+            required_nodes(num_nodes, "linkx"),
             in_channels,
             hidden_channels,
             out_channels,

@@ -11,6 +11,7 @@ from polybasis.features import Features
 from polybasis.graph import Graph
 from polybasis.nn.favard_conv import FavardConv
 from polybasis.nn.linear import FeatureLinear, dropout
+from polybasis.nn.models.link import adjacency_rows, required_nodes
 from polybasis.nn.models.model import Model
 from polybasis.nn.optbasis_conv import OptBasisConv
 from polybasis.nn.poly_conv import PolyConv
@@ -163,19 +164,16 @@ class FilterBlock(torch.nn.Module):
         K: The degree of the filter.
         dropout: The dropout probability.
         norm: The name of the normalisation; see :func:`make_norm`.
-        sep: Concatenate the normalised input and the filtered signal before the MLP.
         start: The initial polynomial of the filter; see :func:`make_filter`.
     """
 
-    def __init__(
-        self, channels: int, filter: Filter, K: int, dropout: float, norm: Norm, sep: bool, start: Start
-    ) -> None:
+    def __init__(self, channels: int, filter: Filter, K: int, dropout: float, norm: Norm, start: Start) -> None:
         super().__init__()
         self.norm = make_norm(norm, channels)
         self.conv = make_filter(filter, channels, K, start)
-        self.first = torch.nn.Linear(2 * channels if sep else channels, channels)
+        self.first = torch.nn.Linear(channels, channels)
         self.last = torch.nn.Linear(channels, channels)
-        self.dropout, self.sep, self._start = dropout, sep, start
+        self.dropout, self._start = dropout, start
 
     def reset_parameters(self) -> None:
         """Restores the initial filter and draws new weights."""
@@ -188,10 +186,7 @@ class FilterBlock(torch.nn.Module):
 
     def forward(self, x: Tensor, graph: Graph) -> Tensor:
         """Returns the output of the block, (N, channels)."""
-        own = self.norm(x)
-        filtered = self.conv(own, graph)
-        if self.sep:
-            filtered = torch.cat([own, filtered], dim=-1)
+        filtered = self.conv(self.norm(x), graph)
         hidden = torch.nn.functional.gelu(dropout(self.first(filtered), self.dropout, self.training))
         change: Tensor = self.last(hidden)
         return x + dropout(change, self.dropout, self.training)
@@ -205,6 +200,11 @@ class ResidualFilterNet(Model):
         X_{l+1} = X_l + \mathrm{MLP}_l(\mathrm{filter}_l(\mathrm{norm}_l(X_l))), \qquad
         Y = \mathrm{norm}(X_L)\, W_1 + b_1
 
+    With ``jumping``, the last layer sees the outputs of all blocks, :math:`\mathrm{norm}([X_0, \dots, X_L])`, as in
+    `"Representation Learning on Graphs with Jumping Knowledge Networks" <https://arxiv.org/abs/1806.03536>`_ (Xu et
+    al., 2018). With ``adjacency``, the rows of the adjacency matrix are features too, as in `LINKX
+    <https://arxiv.org/abs/2110.14446>`_ (Lim et al., 2021): :math:`X_0 = \mathrm{GELU}(X W_0 + A W_A + b_0)`.
+
     With ``filter="gcn"``, ``"sage"`` or ``"gat"`` it follows the baselines of `"A Critical Look at the Evaluation of
     GNNs under Heterophily" <https://arxiv.org/abs/2302.11640>`_ (Platonov et al., 2023).
 
@@ -217,11 +217,13 @@ class ResidualFilterNet(Model):
         blocks: The number of blocks.
         K: The degree of the filters; ``gcn``, ``sage``, ``gat`` and ``none`` have none.
         dropout: The dropout probability.
+        feature_dropout: The dropout probability of the features and of the rows of the adjacency matrix.
         norm: The normalisation: ``"layer"``, ``"batch"`` or ``"none"``.
-        sep: Concatenate the input of a filter and its output.
+        jumping: Concatenate the outputs of the first layer and of all blocks before the last layer.
+        adjacency: Use the rows of the adjacency matrix as features; the model is then transductive.
         start: The initial filter of every channel: ``"propagation"`` is P, or the basis vector of degree 1 for
             ``"optbasis"``; ``"identity"`` hides the graph until the coefficients have grown.
-        num_nodes: Unused.
+        num_nodes: The number of nodes; needed only with ``adjacency``.
 
     >>> import torch, polybasis as pb
     >>> model = pb.nn.ResidualFilterNet(10, 64, 2, filter="favard", blocks=3, K=4)
@@ -242,27 +244,39 @@ class ResidualFilterNet(Model):
         blocks: int = 3,
         K: int = 4,
         dropout: float = 0.2,
+        feature_dropout: float = 0.0,
         norm: Norm = "layer",
-        sep: bool = False,
+        jumping: bool = False,
+        adjacency: bool = False,
         start: Start = "propagation",
         num_nodes: int | None = None,
     ) -> None:
         super().__init__(in_channels, hidden_channels, out_channels, num_nodes)
         if blocks < 1:
             raise ValueError(f"blocks is {blocks}; expected at least 1")
-        self.filter, self.K, self.dropout = filter, K, dropout
+        self.filter, self.K, self.jumping = filter, K, jumping
+        self.dropout, self.feature_dropout = dropout, feature_dropout
         self.first = FeatureLinear(in_channels, hidden_channels)
+        self.rows: FeatureLinear | None = None
+        if adjacency:
+            nodes = required_nodes(num_nodes, "residual with adjacency")
+            self.rows, self.transductive = FeatureLinear(nodes, hidden_channels, bias=False), True
         self.blocks = torch.nn.ModuleList(
-            FilterBlock(hidden_channels, filter, K, dropout, norm, sep, start) for _ in range(blocks)
+            FilterBlock(hidden_channels, filter, K, dropout, norm, start) for _ in range(blocks)
         )
-        self.norm = make_norm(norm, hidden_channels)
-        self.last = FeatureLinear(hidden_channels, out_channels)
+        last_channels = hidden_channels * (blocks + 1 if jumping else 1)
+        self.norm = make_norm(norm, last_channels)
+        self.last = FeatureLinear(last_channels, out_channels)
 
     def forward(self, x: Features, graph: Graph) -> Tensor:
-        hidden = dropout(torch.nn.functional.gelu(self.first(x)), self.dropout, self.training)
+        hidden = self.first(dropout(x, self.feature_dropout, self.training))
+        if self.rows is not None:
+            rows = graph.derived(adjacency_rows)
+            hidden = hidden + self.rows(dropout(rows, self.feature_dropout, self.training))
+        outputs = [dropout(torch.nn.functional.gelu(hidden), self.dropout, self.training)]
         for block in self.blocks:
-            hidden = block(hidden, graph)
-        return self.last(self.norm(hidden))
+            outputs.append(block(outputs[-1], graph))
+        return self.last(self.norm(torch.cat(outputs, dim=-1) if self.jumping else outputs[-1]))
 
     def __repr__(self) -> str:
         return f"{super().__repr__()[:-1]}, filter={self.filter!r}, blocks={len(self.blocks)}, K={self.K})"

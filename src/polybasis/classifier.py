@@ -19,7 +19,7 @@ from polybasis.graph import Graph
 from polybasis.nn.models.model import Model
 from polybasis.nn.models.names import SHORT_NAMES
 from polybasis.store.basis_store import BasisStore
-from polybasis.train.auto import race
+from polybasis.train.auto import candidates, race
 from polybasis.train.config import Config
 from polybasis.train.fitting import OnEpoch, fit, remove_checkpoints
 from polybasis.train.trained_model import TrainedModel
@@ -110,7 +110,7 @@ class NodeClassifier:
         )
         split = _split(data, train_mask, val_mask, self.seed)
         if self.auto:
-            outcome = race(data, split, time_limit=self.time_limit, seed=self.seed)
+            outcome = race(candidates(), data, split, time_limit=self.time_limit, seed=self.seed)
             self.candidates_, self.config = outcome.candidates, outcome.config
             with TemporaryDirectory() as folder:
                 winner = Path(folder) / "winner.safetensors"

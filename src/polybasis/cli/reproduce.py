@@ -243,6 +243,32 @@ def honest(
     console.print(f"results in {out}, tables in {out / 'README.md'}", soft_wrap=True)
 
 
+@app.command("tune-honest")
+def tune_honest(
+    rows: Annotated[str | None, typer.Option(help="Rows of the table, separated by commas; default: all.")] = None,
+    datasets: Annotated[
+        str | None, typer.Option(help="Data sets, separated by commas; default: those of the table, and one campus.")
+    ] = None,
+    presets: Annotated[Path, typer.Option(help="Folder of the presets.")] = Path("src/polybasis/presets/honest"),
+    data_root: DataRoot = None,
+) -> None:
+    """Tune the rows of `reproduce honest` on validation data: as many settings and as much time for each.
+
+    Existing presets are kept. All campuses of the table share the configuration that is tuned on another campus.
+    """
+    import torch
+
+    from polybasis.cli.display import console, print_candidate
+    from polybasis.experiments import honest as table
+
+    torch.set_num_threads(1)
+    known = (*(name for name in table.DATASETS if name not in table.CAMPUSES), table.TUNING_CAMPUS)
+    for dataset in _names(datasets, known + table.MORE_DATASETS, "data set", known):
+        for row in _names(rows, tuple(name for name in table.ROWS if name != table.AUTO), "row"):
+            console.print(f"{row} on {dataset}", highlight=False)
+            table.tune(row, dataset, presets, data_root, print_candidate)
+
+
 @app.command("campuses")
 def campuses(
     models: Annotated[str | None, typer.Option(help="Models, separated by commas; default: all five.")] = None,

@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from polybasis.data.catalogue import CATALOGUE, unknown_dataset
+from polybasis.data.dataset import NodeDataset
 from polybasis.experiments.markdown import markdown_table
+from polybasis.experiments.settings import settings_of
 from polybasis.files import write_atomically
-from polybasis.train.auto import OnCandidate, choose_config
+from polybasis.train.auto import OnCandidate, choose_config, race
 from polybasis.train.config import Config, load_preset
 from polybasis.train.job import Job, Source
 from polybasis.train.results import Result, paired_difference, read_results, summary
@@ -41,6 +43,8 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
 CAMPUSES = (  # the eight smallest of the 28
     "usfca72", "oberlin44", "hamilton46", "williams40", "vassar85", "wesleyan43", "bucknell39", "rochester38",
 )  # fmt: skip
+TUNING_CAMPUS = "wake73"  # the smallest of the others
+TUNING_SECONDS = 40.0
 # The default data sets and the number of splits of each.
 DATASETS = {
     **dict.fromkeys(("chameleon-filtered", "tolokers", "amazon-computers", "coauthor-cs", "dblp", "blogcatalog"), 10),
@@ -51,9 +55,44 @@ MORE_DATASETS = ("roman-empire", "amazon-ratings", "minesweeper", "questions", "
 
 
 def config_of(row: str, dataset: str) -> Config:
-    """The tuned configuration of a row, else the defaults of its model."""
+    """The tuned configuration of a row, else the defaults of its model. All campuses of the table share one."""
     model, arguments = ROWS[row]
-    return load_preset(row, dataset, "tuned") or Config.of(model, **arguments)
+    tuned_on = TUNING_CAMPUS if dataset in CAMPUSES else dataset
+    return load_preset(row, tuned_on, "honest") or Config.of(model, **arguments)
+
+
+def tune(
+    row: str, dataset: str, presets: Path, root: str | None = None, on_candidate: OnCandidate | None = None
+) -> None:
+    """Tunes a row on validation data and writes its preset, unless there is one.
+
+    The settings of the row, the same number for every row, compete in a race on the first split; see
+    :func:`polybasis.train.auto.race`. Every row has the same time.
+
+    Args:
+        row: name of a row other than ``auto``.
+        dataset: name of the data set.
+        presets: folder of the presets.
+        root: folder of the data sets.
+        on_candidate: called with the outcome of each setting.
+    """
+    file = presets / row / f"{dataset}.toml"
+    if file.exists():
+        return
+    model, arguments = ROWS[row]
+    settings = settings_of(model)
+    configs = {name: Config.of(model, **arguments, **values, preset="tuned") for name, values in settings.items()}
+    source = Source.named(dataset, root)
+    data = source.open()
+    assert isinstance(data, NodeDataset)
+    split = data.split(source.protocol, 0)
+    best = race(configs, data, split, time_limit=TUNING_SECONDS, on_candidate=on_candidate).candidates[0]
+    comment = (
+        f"# Tuned on split 0 of {dataset}: {best.name!r}, best of {len(configs)} settings in a race of "
+        f"{TUNING_SECONDS:.0f} seconds; validation score {best.val_score:.4f}.\n"
+    )
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(file, (comment + best.config.to_toml()).encode())
 
 
 def plan_jobs(

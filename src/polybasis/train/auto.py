@@ -142,22 +142,22 @@ class Race:
 
 
 def race(
+    configs: dict[str, Config],
     data: NodeDataset,
     split: Split,
     *,
     time_limit: float,
     seed: int = 0,
-    transductive: bool = False,
     on_candidate: OnCandidate | None = None,
 ) -> Race:
-    """Trains the candidates of the portfolio in turns and ranks them by validation score.
+    """Trains candidates in turns and ranks them by validation score.
 
     Args:
+        configs: the candidates by name; see :func:`candidates`.
         data: the graph, its features and classes.
         split: training and validation nodes; test nodes are not used.
         time_limit: seconds for the race and for training its winner. Every candidate trains for at least one epoch.
         seed: seed of the initial weights and of dropout.
-        transductive: admit models that can predict only for the nodes they were trained on.
         on_candidate: called with the outcome of each candidate, when it is known.
 
     Raises:
@@ -167,7 +167,7 @@ def race(
     if not time_limit > 0:
         raise ValueError(f"time_limit is {time_limit}; expected a positive number of seconds")
     start = time.monotonic()
-    entries = [_Entry(name, config) for name, config in candidates(transductive).items()]
+    entries = [_Entry(name, config) for name, config in configs.items()]
     alive = entries
     for turn in range(1, ROUNDS + 1):
         training = [entry for entry in alive if not entry.finished]
@@ -179,7 +179,7 @@ def race(
         alive = best
     if all(entry.finished for entry in entries):
         _try_more_splits(entries, data, split, seed, start + REPEAT_SHARE * time_limit)
-    ranked = sorted(entries, key=lambda entry: -entry.score)
+    ranked = sorted(entries, key=lambda entry: (-len(entry.scores), -entry.score))
     first = ranked[0]
     if not first.scores:
         raise OverflowError(f"all {len(entries)} candidates diverged on {data.name}; scale its features")
@@ -270,7 +270,8 @@ def choose_config(
     if not isinstance(data, NodeDataset):
         raise ValueError(f"{data.name} is a store; --model auto needs a graph folder, tables or a data set")
     transductive = source.kind != "tables"  # models of own tables predict for other nodes
-    portfolio = {name: config.to_dict() for name, config in candidates(transductive).items()}
+    configs = candidates(transductive)
+    portfolio = {name: config.to_dict() for name, config in configs.items()}
     identity = [portfolio, source.identity, protocol, split, seed, time_limit]
     key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
     with exclusive(races / key, f"is choosing a model for split {split} of {data.name}"):
@@ -278,9 +279,7 @@ def choose_config(
             if line.get("race") == key:
                 return Config.from_dict(line["config"], str(races))
         nodes = data.split(protocol, split)
-        outcome = race(
-            data, nodes, time_limit=time_limit, seed=seed, transductive=transductive, on_candidate=on_candidate
-        )
+        outcome = race(configs, data, nodes, time_limit=time_limit, seed=seed, on_candidate=on_candidate)
         job = Job(outcome.config, source, protocol, split, seed)
         outcome.save_winner(job.checkpoint(results))
         rows = [{**asdict(candidate), "config": candidate.config.to_dict()} for candidate in outcome.candidates]

@@ -35,7 +35,7 @@ from polybasis.nn.filter_layer import Role
 from polybasis.nn.models.model import Model, model_class
 
 EarlyStopping = Literal["score", "loss", "none"]
-Preset = Literal["published", "tuned"]
+Preset = Literal["published", "tuned", "honest"]
 BATCH_SIZE = 10_000  # default for models on a precomputed basis
 
 
@@ -366,8 +366,9 @@ def load_preset(model: str, dataset: str, preset: Preset = "published") -> Confi
     """The hyperparameters that this package includes for a model and a data set, or None.
 
     Args:
-        model, dataset: their names.
-        preset: ``published`` by the method's authors, or ``tuned`` by us on validation data.
+        model, dataset: their names; ``honest`` has rows of its table in place of models.
+        preset: ``published`` by the method's authors, ``tuned`` on validation data, or ``honest``: tuned with the same
+            effort for every row of ``polybasis reproduce honest``.
     """
     file = resources.files("polybasis.presets").joinpath(preset, model, f"{dataset}.toml")
     return Config.from_dict(tomllib.loads(file.read_text()), str(file)) if file.is_file() else None

@@ -12,126 +12,149 @@ import torch
 
 import polybasis as pb
 from polybasis.train import auto
-from polybasis.train.job import Source
+from polybasis.train.job import Job, Source, run_job
 
 DATA = pb.data.csbm(nodes=240, features=30, seed=2)
+SPLIT = DATA.split("stratified")
 LONG = 1e6  # seconds: no candidate runs out of time
+PORTFOLIO = {
+    "linear": ("mlp", {"layers": 1, "epochs": 60}),
+    "gcn": ("residual", {"filter": "gcn", "hidden": 16, "epochs": 60}),
+    "favard": ("residual", {"hidden": 16, "K": 2, "epochs": 60}),
+    "linkx": ("linkx", {"hidden": 8, "epochs": 60}),
+}
 
 
 @pytest.fixture(autouse=True)
 def small_portfolio(monkeypatch: pytest.MonkeyPatch) -> None:
-    short = {"epochs": 60}
-    portfolio = {
-        "linear": ("mlp", {"layers": 1, **short}),
-        "gcn": ("residual", {"filter": "gcn", "hidden": 16, **short}),
-        "favard": ("residual", {"hidden": 16, "K": 2, **short}),
-        "linkx": ("linkx", {"hidden": 8, **short}),
-    }
-    monkeypatch.setattr(auto, "PORTFOLIO", portfolio)
+    monkeypatch.setattr(auto, "PORTFOLIO", PORTFOLIO)
 
 
-def race(data: pb.data.NodeDataset = DATA, **arguments: Any) -> list[auto.Candidate]:
-    return auto.race(data, data.split("stratified"), **{"time_limit": LONG, "transductive": True, **arguments})
+@pytest.fixture
+def slow_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock that advances by a tenth of a second whenever it is read."""
+    clock = iter(range(10**9))
+    monkeypatch.setattr(auto.time, "monotonic", lambda: next(clock) / 10)
+
+
+def race(data: pb.data.NodeDataset = DATA, **arguments: Any) -> auto.Race:
+    return auto.race(auto.candidates(transductive=True), data, SPLIT, **{"time_limit": LONG, **arguments})
 
 
 def test_candidates_are_ranked_by_validation_score() -> None:
     seen: list[auto.Candidate] = []
-    ranked = race(on_candidate=seen.append)
-    scores = [candidate.val_score for candidate in ranked]
+    outcome = race(on_candidate=seen.append)
+    assert outcome.candidates == seen
+    assert {candidate.name for candidate in seen} == set(PORTFOLIO)
+    assert {(candidate.epochs, candidate.status) for candidate in seen} == {(60, "finished")}
+    assert {candidate.splits for candidate in seen} == {auto.MAX_SPLITS}
+    scores = [candidate.val_score for candidate in seen]
     assert scores == sorted(scores, reverse=True)  # type: ignore[type-var]
-    assert {candidate.name for candidate in seen} == set(auto.PORTFOLIO)
-    assert [candidate.name for candidate in seen] == list(auto.PORTFOLIO)
-    assert all(candidate.epochs == 60 for candidate in ranked if candidate.status == "finished")
-    assert {"finished", "behind"} >= {candidate.status for candidate in ranked}
 
 
-def test_the_winner_has_its_score_again_when_it_is_trained_again() -> None:
-    ranked = race()
-    assert ranked[0].status == "finished"
-    fitted = pb.train.fit(auto.winner(ranked), DATA, DATA.split("stratified"))
-    assert fitted.val_score == ranked[0].val_score
+@pytest.mark.usefixtures("slow_clock")
+def test_taking_turns_does_not_change_a_model(tmp_path: Path) -> None:
+    """The winner resumes from the state in which the race left it, and is the same as if it had trained alone."""
+    outcome = race(time_limit=60.0)
+    assert any(candidate.status == "behind" for candidate in outcome.candidates)
+    file = tmp_path / "winner.safetensors"
+    outcome.save_winner(file)
+    epochs: list[int] = []
+    resumed = pb.train.fit(
+        outcome.config, DATA, SPLIT, checkpoint=file, on_epoch=lambda progress: epochs.append(progress.epoch)
+    )
+    alone = pb.train.fit(outcome.config, DATA, SPLIT)
+    assert len(epochs) < alone.epochs
+    assert resumed.val_score == alone.val_score
+    for name, value in resumed.model.state_dict().items():
+        assert torch.equal(value, alone.model.state_dict()[name])
 
 
 def test_the_classes_of_test_nodes_do_not_matter() -> None:
-    split = DATA.split("stratified")
     y = DATA.y.clone()
-    y[split.test] = 1 - y[split.test]
-    other = replace(DATA, y=y)
-    expected = [(c.name, c.val_score, c.epochs) for c in race()]
-    ranked = auto.race(other, split, time_limit=LONG, transductive=True)
-    assert [(c.name, c.val_score, c.epochs) for c in ranked] == expected
+    y[SPLIT.test] = 1 - y[SPLIT.test]
+    expected = [(c.name, c.val_score, c.epochs) for c in race().candidates]
+    assert [(c.name, c.val_score, c.epochs) for c in race(replace(DATA, y=y)).candidates] == expected
 
 
-def test_a_candidate_that_is_behind_stops_at_a_rung(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On features without information, an MLP is far behind a filter of the graph."""
+@pytest.mark.usefixtures("slow_clock")
+def test_a_third_continues_after_each_round() -> None:
+    """On features without information, an MLP is far behind filters of the graph."""
     noise = replace(DATA, x=torch.randn(240, 8, generator=torch.Generator().manual_seed(0)), identity="")
-    monkeypatch.setattr(auto, "PORTFOLIO", dict(reversed(auto.PORTFOLIO.items())))
-    ranked = race(noise)
-    assert ranked[-1].name == "linear"
-    assert ranked[-1].status == "behind"
-    assert ranked[-1].epochs in (auto.FIRST_RUNG, auto.FIRST_RUNG * auto.REDUCTION)
+    outcome = race(noise, time_limit=40.0)
+    assert outcome.candidates[0].name != "linear"
+    (linear,) = [candidate for candidate in outcome.candidates if candidate.name == "linear"]
+    assert linear.status == "behind"
+    assert linear.epochs < outcome.candidates[0].epochs
+    assert [candidate.status for candidate in outcome.candidates].count("behind") >= 2
 
 
-def test_slow_candidates_leave_time_for_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The clock advances by one second whenever it is read; a candidate has its share of the time that is left."""
-    clock = iter(range(10**9))
-    monkeypatch.setattr(auto.time, "monotonic", lambda: float(next(clock)))
-    ranked = race(time_limit=100.0)
-    assert {candidate.name for candidate in ranked} == set(auto.PORTFOLIO)
-    assert {candidate.status for candidate in ranked} == {"out of time"}
-
-
-def test_time_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without time, the first candidate trains for one epoch, and the winner again for one."""
-    ranked = race(time_limit=1e-9)
-    assert [(c.name, c.epochs, c.status) for c in ranked] == [("linear", 1, "out of time")]
-    assert auto.winner(ranked).stopping.epochs == 1
+@pytest.mark.usefixtures("slow_clock")
+def test_time_is_limited() -> None:
+    """Without time, every candidate has one epoch in each of its turns."""
+    outcome = race(time_limit=1e-3)
+    assert {candidate.epochs for candidate in outcome.candidates[1:]} <= {1, 2}
+    assert outcome.candidates[0].status == "out of time"
+    assert outcome.config.stopping.epochs == outcome.candidates[0].epochs < 6
+    assert outcome.config.ensemble_size == 1
     with pytest.raises(ValueError, match="time_limit is 0; expected a positive number"):
         race(time_limit=0)
 
 
+def test_the_rest_of_the_time_is_for_an_ensemble(tmp_path: Path) -> None:
+    outcome = race()
+    assert outcome.config.ensemble_size == auto.MAX_ENSEMBLE
+    file = tmp_path / "winner.safetensors"
+    outcome.save_winner(file)
+    fitted = pb.train.fit(outcome.config, DATA, SPLIT, checkpoint=file)
+    assert fitted.epochs == 60 * auto.MAX_ENSEMBLE
+    assert fitted.val_score == pb.train.fit(outcome.config, DATA, SPLIT).val_score
+
+
 def test_a_diverging_candidate_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    fit = auto.fit
-
-    def diverge(config: pb.train.Config, *arguments: Any, **named: Any) -> Any:
-        if config.model.name == "residual":
-            raise OverflowError("diverged")
-        return fit(config, *arguments, **named)
-
-    monkeypatch.setattr(auto, "fit", diverge)
-    ranked = race()
-    assert [c.status for c in ranked if c.config.model.name == "residual"] == ["diverged"] * 2
-    assert ranked[0].config.model.name in ("mlp", "linkx")
-    monkeypatch.setattr(auto, "PORTFOLIO", {name: auto.PORTFOLIO[name] for name in ("gcn", "favard")})
+    broken = {"lr": 1e30}
+    portfolio = {"linear": PORTFOLIO["linear"], "diverging": ("mlp", broken), "too": ("residual", broken)}
+    monkeypatch.setattr(auto, "PORTFOLIO", portfolio)
+    outcome = race()
+    assert outcome.candidates[0].name == "linear"
+    assert {c.status for c in outcome.candidates[1:]} == {"diverged"}
+    monkeypatch.setattr(auto, "PORTFOLIO", {name: portfolio[name] for name in ("diverging", "too")})
     with pytest.raises(OverflowError, match="all 2 candidates diverged on csbm"):
         race()
 
 
-def test_linkx_competes_only_where_there_are_few_features() -> None:
-    wide = replace(DATA, x=torch.rand(240, auto.FEW_FEATURES), identity="")
-    assert "linkx" in auto.candidates(DATA, transductive=True)
-    assert "linkx" not in auto.candidates(wide, transductive=True)
-    assert "linkx" in auto.candidates(replace(wide, structure_only=True), transductive=True)
-    assert "linkx" not in auto.candidates(DATA)
+def test_transductive_candidates_are_left_out_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    more = {"rows": ("residual", {"adjacency": True}), "reuse": ("residual", {"label_reuse": 0.5})}
+    monkeypatch.setattr(auto, "PORTFOLIO", PORTFOLIO | more)
+    everything, some = auto.candidates(transductive=True), auto.candidates()
+    assert set(everything) - set(some) == {"linkx", "rows", "reuse"}
+    for name, config in everything.items():
+        assert config.make_model(3, 2, 5).transductive == (name not in some)
 
 
 def test_a_race_is_not_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    source = replace(Source.named("csbm"), open=lambda: DATA)
-    races = tmp_path / "races.jsonl"
-    chosen = auto.choose_config(source, "stratified", 0, 0, LONG, races)
-    (line,) = [json.loads(line) for line in races.read_text().splitlines()]
-    assert {row["name"] for row in line["candidates"]} == set(auto.PORTFOLIO)
+    source = replace(Source.named("csbm"), open=lambda: DATA, identity=DATA.fingerprint)
+    results = tmp_path / "auto.jsonl"
+    chosen = auto.choose_config(source, "stratified", 0, 0, LONG, results)
+    (line,) = [json.loads(line) for line in auto.races_file(results).read_text().splitlines()]
+    assert {row["name"] for row in line["candidates"]} == set(PORTFOLIO)
+    job = Job(chosen, source, "stratified", 0, 0)
+    epochs: list[int] = []
+    checkpoints = job.checkpoint(results).parent
+    run_job(job, checkpoints=checkpoints, on_epoch=lambda progress: epochs.append(progress.epoch))
+    assert len(epochs) == 60 * (auto.MAX_ENSEMBLE - 1)  # the first model was trained in the race
     monkeypatch.setattr(auto, "race", None)  # a call would fail
-    assert auto.choose_config(source, "stratified", 0, 0, LONG, races) == chosen
+    assert auto.choose_config(source, "stratified", 0, 0, LONG, results) == chosen
     for changed in (("stratified", 1, 0, LONG), ("per-class", 0, 0, LONG), ("stratified", 0, 0, 30.0)):
         with pytest.raises(TypeError):
-            auto.choose_config(source, *changed, races)
+            auto.choose_config(source, *changed, results)
 
 
 def test_the_classifier_trains_the_winner() -> None:
     classifier = pb.NodeClassifier("auto", time_limit=LONG).fit(DATA.graph, DATA.x, DATA.y)
-    assert classifier.val_score_ == classifier.candidates_[0].val_score
+    assert classifier.candidates_[0].config.model.name == classifier.config.model.name
     assert classifier.predict().shape == (240,)
+    assert classifier.score(DATA.y) > 0.8
     assert repr(pb.NodeClassifier("auto")) == "NodeClassifier('auto', time_limit=60)"
     with pytest.raises(ValueError, match="model='auto' chooses K itself"):
         pb.NodeClassifier("auto", K=3)

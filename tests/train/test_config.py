@@ -49,7 +49,7 @@ def test_every_preset_is_valid_and_survives_a_round_trip(path: Path, tmp_path: P
     preset, model, dataset = path.with_suffix("").parts[-3:]
     config = load_preset(model, dataset, preset)  # type: ignore[arg-type]
     assert config is not None
-    name, _, filter_name = model.partition("residual-")  # the filter is part of the folder's name
+    name, _, filter_name = model.partition("residual-")  # a row of the honest table names the filter
     assert config.model.name == (name or "residual")
     assert config.model.arguments.get("filter", "") == filter_name
     assert config.preset == preset

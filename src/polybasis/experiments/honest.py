@@ -81,7 +81,7 @@ def tune(
         return
     model, arguments = ROWS[row]
     settings = settings_of(model)
-    configs = {name: Config.of(model, **arguments, **values, preset="tuned") for name, values in settings.items()}
+    configs = {name: Config.of(model, **arguments, **values, preset="honest") for name, values in settings.items()}
     source = Source.named(dataset, root)
     data = source.open()
     assert isinstance(data, NodeDataset)

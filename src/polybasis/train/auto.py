@@ -216,20 +216,21 @@ def _take_turns(entries: list[_Entry], data: NodeDataset, split: Split, seed: in
 
 
 def _try_more_splits(entries: list[_Entry], data: NodeDataset, split: Split, seed: int, deadline: float) -> None:
-    """Trains the better half of the entries on other splits of the training and validation nodes.
+    """Trains the entries, or the better half if there is not enough time for all, on more splits.
 
-    Each entry is tried on the same splits. A split is tried only if all of them can probably finish in time.
+    These are other splits of the training and validation nodes, the same for each entry.
     """
-    better = sorted((entry for entry in entries if entry.scores), key=lambda entry: -entry.score)
-    better = better[: -(-len(better) // 2)]
+    tried = sorted((entry for entry in entries if entry.scores), key=lambda entry: -entry.score)
+    if time.monotonic() + (MAX_SPLITS - 1) * sum(entry.seconds for entry in tried) > deadline:
+        tried = tried[: -(-len(tried) // 2)]
     nodes = torch.cat([split.train, split.val])
     for number in range(1, MAX_SPLITS):
-        if time.monotonic() + sum(entry.seconds for entry in better) > deadline:
+        if time.monotonic() + sum(entry.seconds for entry in tried) > deadline:
             return
         order = np.random.default_rng([seed, number]).permutation(len(nodes))
         shuffled = nodes[torch.from_numpy(order)]
         train, val = shuffled[: len(split.train)].sort().values, shuffled[len(split.train) :].sort().values
-        for entry in better:
+        for entry in tried:
             run = _new_run(entry.config, data, Split(train, val, split.test), seed)
             while not run.finished:
                 progress = run.train_epoch()

@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+import scipy.sparse as sp
 import torch
 import torch_geometric.nn as pyg
 from conftest import random_graph
@@ -14,7 +15,7 @@ from torch.nn.functional import cross_entropy
 
 import polybasis as pb
 from polybasis.bases import ChebyshevInterpolation
-from polybasis.features import as_dense
+from polybasis.features import SparseFeatures, as_dense
 from polybasis.nn.models import MODELS, Model, model_class
 from polybasis.nn.models.arma import ARMALayer
 from polybasis.nn.models.chebnet import ChebLayer
@@ -122,6 +123,18 @@ def test_gcn_layer_is_gcnconv() -> None:
     ours.bias.data = theirs.bias.data
     x = torch.randn(40, 6)
     torch.testing.assert_close(ours.propagate(x, GRAPH), theirs(x, EDGES), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("edge_layers", "node_layers"), [(1, 1), (2, 3)])
+def test_linkx_is_that_of_pyg(edge_layers: int, node_layers: int) -> None:
+    ours = model_class("linkx")(6, 5, 3, edge_layers=edge_layers, node_layers=node_layers, num_nodes=40).eval()
+    theirs = pyg.LINKX(40, 6, 5, 3, 2, edge_layers, node_layers, 0.5).eval()
+    state = ours.net.state_dict()  # type: ignore[union-attr, operator]
+    theirs.load_state_dict(state | {"edge_lin.weight": state["edge_lin.weight"].T})
+    x = (torch.randn(40, 6) > 0).float()
+    expected = theirs(x, EDGES)
+    torch.testing.assert_close(ours(x, GRAPH), expected, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(ours(SparseFeatures(sp.csr_array(x.numpy())), GRAPH), expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("K", [0, 1, 2, 5])

@@ -250,6 +250,7 @@ def tune_honest(
         str | None, typer.Option(help="Data sets, separated by commas; default: those of the table, and one campus.")
     ] = None,
     presets: Annotated[Path, typer.Option(help="Folder of the presets.")] = Path("src/polybasis/presets/honest"),
+    out: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("results/honest"),
     data_root: DataRoot = None,
 ) -> None:
     """Tune the rows of `reproduce honest` on validation data: as many settings and as much time for each.
@@ -266,7 +267,7 @@ def tune_honest(
     for dataset in _names(datasets, known + table.MORE_DATASETS, "data set", known):
         for row in _names(rows, tuple(name for name in table.ROWS if name != table.AUTO), "row"):
             console.print(f"{row} on {dataset}", highlight=False)
-            table.tune(row, dataset, presets, data_root, print_candidate)
+            table.tune(row, dataset, presets, out, data_root, print_candidate)
 
 
 @app.command("campuses")

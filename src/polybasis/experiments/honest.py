@@ -6,7 +6,9 @@ which. Presets say how many configurations were tried.
 
 from __future__ import annotations
 
+import json
 import tomllib
+from dataclasses import asdict
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -15,8 +17,9 @@ from typing import Any
 from polybasis.data.catalogue import CATALOGUE, unknown_dataset
 from polybasis.data.dataset import NodeDataset
 from polybasis.experiments.markdown import markdown_table
+from polybasis.experiments.portfolio import portfolio, read_scores
 from polybasis.experiments.settings import settings_of
-from polybasis.files import write_atomically
+from polybasis.files import append_line, write_atomically
 from polybasis.train.auto import OnCandidate, choose_config, race
 from polybasis.train.config import Config, load_preset
 from polybasis.train.job import Job, Source
@@ -44,7 +47,7 @@ CAMPUSES = (  # the eight smallest of the 28
     "usfca72", "oberlin44", "hamilton46", "williams40", "vassar85", "wesleyan43", "bucknell39", "rochester38",
 )  # fmt: skip
 TUNING_CAMPUS = "wake73"  # the smallest of the others
-TUNING_SECONDS = 40.0
+TUNING_SECONDS, TUNING = 60.0, "tuning.jsonl"
 # The default data sets and the number of splits of each.
 DATASETS = {
     **dict.fromkeys(("chameleon-filtered", "tolokers", "amazon-computers", "coauthor-cs", "dblp", "blogcatalog"), 10),
@@ -62,7 +65,12 @@ def config_of(row: str, dataset: str) -> Config:
 
 
 def tune(
-    row: str, dataset: str, presets: Path, root: str | None = None, on_candidate: OnCandidate | None = None
+    row: str,
+    dataset: str,
+    presets: Path,
+    folder: Path,
+    root: str | None = None,
+    on_candidate: OnCandidate | None = None,
 ) -> None:
     """Tunes a row on validation data and writes its preset, unless there is one.
 
@@ -73,6 +81,7 @@ def tune(
         row: name of a row other than ``auto``.
         dataset: name of the data set.
         presets: folder of the presets.
+        folder: folder of the results; the scores of all settings go to ``tuning.jsonl`` in it.
         root: folder of the data sets.
         on_candidate: called with the outcome of each setting.
     """
@@ -86,7 +95,11 @@ def tune(
     data = source.open()
     assert isinstance(data, NodeDataset)
     split = data.split(source.protocol, 0)
-    best = race(configs, data, split, time_limit=TUNING_SECONDS, on_candidate=on_candidate).candidates[0]
+    found = race(configs, data, split, time_limit=TUNING_SECONDS, on_candidate=on_candidate).candidates
+    best = found[0]
+    scores = [{name: value for name, value in asdict(each).items() if name != "config"} for each in found]
+    line = {"dataset": dataset, "row": row, "time_limit": TUNING_SECONDS, "candidates": scores}
+    append_line(folder / TUNING, json.dumps(line))
     comment = (
         f"# Tuned on split 0 of {dataset}: {best.name!r}, best of {len(configs)} settings in a race of "
         f"{TUNING_SECONDS:.0f} seconds; validation score {best.val_score:.4f}.\n"
@@ -105,6 +118,9 @@ def plan_jobs(
 ) -> dict[str, list[Job]]:
     """All jobs by row. Races of ``auto`` that have not been run before are run here.
 
+    On a graph that the portfolio of ``auto`` was chosen on, the candidates are those that would have been chosen
+    without it; see :mod:`polybasis.experiments.portfolio`.
+
     Args:
         rows, datasets: names of rows and data sets.
         splits: number of splits of each data set; by default as in ``DATASETS``, ten for others.
@@ -122,13 +138,16 @@ def plan_jobs(
         if name not in CATALOGUE:
             raise unknown_dataset(name)
     planned: dict[str, list[Job]] = {row: [] for row in rows}
+    unseen = {dataset: portfolio(ROWS, read_scores(folder / TUNING), dataset) for dataset in datasets if AUTO in rows}
     for dataset in datasets:
         source = Source.named(dataset, root)
         for i in range(_split_count(source, splits or DATASETS.get(dataset, 10))):
             for row in rows:
                 if row == AUTO:
                     results = folder / f"{AUTO}.jsonl"
-                    config = choose_config(source, source.protocol, i, i, AUTO_SECONDS, results, on_candidate)
+                    config = choose_config(
+                        source, source.protocol, i, i, AUTO_SECONDS, results, on_candidate, unseen[dataset]
+                    )
                 else:
                     config = config_of(row, dataset)
                 planned[row].append(Job(config, source, source.protocol, i, i))

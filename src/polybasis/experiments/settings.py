@@ -11,9 +11,9 @@ LENGTH: dict[str, Any] = {"epochs": 500, "patience": 100}
 RESIDUAL: Settings = {
     "plain": {"blocks": 2, "dropout": 0.2, "lr": 0.01},
     "high rate": {"blocks": 2, "dropout": 0.2, "lr": 0.02},
-    "jumping": {"blocks": 2, "dropout": 0.5, "jumping": True},
-    "jumping, label reuse": {"blocks": 1, "dropout": 0.5, "jumping": True, "label_reuse": 0.5},
-    "feature dropout": {"blocks": 2, "dropout": 0.5, "feature_dropout": 0.5},
+    "jumping": {"blocks": 2, "dropout": 0.5, "jumping": True, "lr": 0.01},
+    "label reuse": {"blocks": 1, "hidden": 128, "dropout": 0.5, "jumping": True, "label_reuse": 0.5},
+    "feature dropout": {"blocks": 2, "dropout": 0.5, "feature_dropout": 0.5, "lr": 0.01},
     "adjacency": {
         "blocks": 1,
         "K": 2,

@@ -28,8 +28,8 @@ from polybasis.train.config import Config
 from polybasis.train.fitting import FullBatch, Run
 from polybasis.train.job import Job, Source
 
-TURN_SHARE = 0.2  # of the time limit, for each round of turns
-ROUNDS, REDUCTION = 3, 3  # rounds, and the share of candidates that continue after each: 1/3
+ROUND_ENDS = (0.3, 0.6, 0.8)  # in shares of the time limit
+REDUCTION = 3  # a third of the candidates continues after each round
 REPEAT_SHARE = 0.5  # of the time limit; small graphs use what is left of it for more splits
 MAX_SPLITS = 5
 MAX_ENSEMBLE = 5
@@ -169,9 +169,9 @@ def race(
     start = time.monotonic()
     entries = [_Entry(name, config) for name, config in configs.items()]
     alive = entries
-    for turn in range(1, ROUNDS + 1):
+    for end in ROUND_ENDS:
         training = [entry for entry in alive if not entry.finished]
-        _take_turns(training, data, split, seed, start + turn * TURN_SHARE * time_limit)
+        _take_turns(training, data, split, seed, start + end * time_limit)
         best = sorted(alive, key=lambda entry: -entry.score)[: -(-len(alive) // REDUCTION)]
         for entry in alive:
             if entry not in best and not entry.finished:
@@ -249,6 +249,7 @@ def choose_config(
     time_limit: float,
     results: Path,
     on_candidate: OnCandidate | None = None,
+    configs: dict[str, Config] | None = None,
 ) -> Config:
     """The configuration for one split of a source; a race that was run before is not repeated.
 
@@ -262,6 +263,8 @@ def choose_config(
         results: file of results of the job to run next. Finished races, with all candidates, are in a file beside it;
             see :func:`races_file`.
         on_candidate: called with the outcome of each candidate.
+        configs: the candidates; by default :func:`candidates`, with transductive ones unless the source is tables,
+            whose models predict for other nodes.
 
     Raises:
         ValueError: if the source is a store.
@@ -270,8 +273,7 @@ def choose_config(
     data, races = source.open(), races_file(results)
     if not isinstance(data, NodeDataset):
         raise ValueError(f"{data.name} is a store; --model auto needs a graph folder, tables or a data set")
-    transductive = source.kind != "tables"  # models of own tables predict for other nodes
-    configs = candidates(transductive)
+    configs = candidates(transductive=source.kind != "tables") if configs is None else configs
     portfolio = {name: config.to_dict() for name, config in configs.items()}
     identity = [portfolio, source.identity, protocol, split, seed, time_limit]
     key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from polybasis.features import Features, SparseFeatures, as_dense
+from polybasis.features import Features, SparseFeatures
 from polybasis.graph import Graph
 from polybasis.nn.linear import FeatureLinear
 from polybasis.nn.models.model import Inputs, Model, Precomputed
@@ -45,8 +45,17 @@ class LINK(Model):
         return x if isinstance(x, Precomputed) else Precomputed((graph.derived(adjacency_rows),))
 
 
+class _RowLinear(FeatureLinear):
+    """A linear layer on adjacency rows with the signature of PyG's, which gathers a message for every edge."""
+
+    def __call__(self, rows: Features, edge_weight: None = None) -> Tensor:
+        return super().__call__(rows)
+
+
 class LINKX(Model):
-    """MLPs on features and on adjacency rows, then a joint MLP (Lim et al., 2021); wraps PyG's LINKX.
+    """MLPs on features and on adjacency rows, then a joint MLP (Lim et al., 2021).
+
+    PyG's LINKX with first layers that multiply by sparse matrices.
 
     Args:
         in_channels, hidden_channels, out_channels: number of features, hidden width, number of classes.
@@ -72,8 +81,9 @@ class LINKX(Model):
         super().__init__(in_channels, hidden_channels, out_channels, num_nodes)
         from torch_geometric import nn as pyg
 
+        nodes = required_nodes(num_nodes, "linkx")
         self.net = pyg.LINKX(
-            required_nodes(num_nodes, "linkx"),
+            nodes,
             in_channels,
             hidden_channels,
             out_channels,
@@ -82,7 +92,9 @@ class LINKX(Model):
             node_layers,
             dropout,
         )
+        self.net.edge_lin = _RowLinear(nodes, hidden_channels)
+        self.net.node_mlp.lins[0] = FeatureLinear(in_channels, hidden_channels)
 
     def forward(self, x: Features, graph: Graph) -> Tensor:
-        scores: Tensor = self.net(as_dense(x), graph.derived(Graph.edge_index))
+        scores: Tensor = self.net(x, graph.derived(adjacency_rows))
         return scores

@@ -48,7 +48,7 @@ def line(row: str, split: int, score: float) -> dict[str, object]:
         "preset": "default",
         "protocol": "fixed",
         "split": split,
-        "metric": "roc-auc",
+        "metric": "roc_auc",
         "test_score": score,
         "seconds": 2.0,
     }

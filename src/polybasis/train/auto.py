@@ -123,7 +123,7 @@ def candidates(data: NodeDataset, transductive: bool = False) -> dict[str, Confi
     """
     with_linkx = transductive and (data.structure_only or data.num_features < FEW_FEATURES)
     return {
-        name: Config.of(model, **values, preset="auto")
+        name: Config.of(model, **values, preset="auto").for_own_data()
         for name, (model, values) in PORTFOLIO.items()
         if name != "linkx" or with_linkx
     }

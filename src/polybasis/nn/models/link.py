@@ -35,6 +35,10 @@ class LINK(Model):
         super().__init__(in_channels, hidden_channels, out_channels, num_nodes)
         self.lin = FeatureLinear(_required(num_nodes, "link"), out_channels)
 
+    @property
+    def output_bias(self) -> Tensor:
+        return self.lin.bias
+
     def forward(self, x: Inputs, graph: Graph) -> Tensor:
         return self.lin(*self.precompute(x, graph).values)
 
@@ -80,6 +84,11 @@ class LINKX(Model):
             node_layers,
             dropout,
         )
+
+    @property
+    def output_bias(self) -> Tensor:
+        bias: Tensor = self.net.final_mlp.lins[-1].bias
+        return bias
 
     def forward(self, x: Features, graph: Graph) -> Tensor:
         scores: Tensor = self.net(as_dense(x), graph.derived(Graph.edge_index))

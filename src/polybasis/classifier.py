@@ -72,7 +72,7 @@ class NodeClassifier:
         # With model="auto", fit() replaces the configuration.
         self.config = config or Config.of("mlp" if self.auto else SHORT_NAMES.get(name, name), **arguments)
         if config is None:
-            self.config = self.config.for_other_graphs()
+            self.config = self.config.for_own_data()
         self.seed, self.time_limit = seed, 60.0 if time_limit is None else time_limit
         self._trained: TrainedModel | None = None
         self._data: NodeDataset | None = None

@@ -285,7 +285,7 @@ def test_raw_files_of_every_format(name: str, raw_data: Callable[[str], Path]) -
     if name in ("chameleon", "actor", "texas"):
         x = x / x.sum(1, keepdim=True).clamp(min=1)
     torch.testing.assert_close(as_dense(data.x), x)
-    assert data.metric == ("roc-auc" if name in ("tolokers", "genius") else "accuracy")
+    assert data.metric == ("roc_auc" if name in ("tolokers", "genius") else "accuracy")
     if expected.splits is not None:
         for masks, split in zip(data.fixed_splits, expected.splits, strict=True):
             for part, mask in enumerate(masks, 1):

@@ -104,10 +104,16 @@ def test_a_fingerprint_names_the_contents() -> None:
         {"graph": pb.Graph.from_edge_index([[0], [2]], len(data.y))},
         {"graph": pb.Graph.from_edge_index([[0, 0], [1, 2]], len(data.y), edge_weight=[1.0, 2.0])},
         {"classes": ("a", "b", "c")},
-        {"metric": "roc-auc"},
+        {"metric": "roc_auc"},
         {"name": "another"},
         {"fixed_splits": [(val, train, test)]},
     ]
     found = {replace(data, **change).fingerprint for change in changes}  # type: ignore[arg-type]
     assert len(found | {data.fingerprint}) == len(changes) + 1
     assert replace(data, identity="cora").fingerprint == "cora"
+
+
+def test_a_fingerprint_does_not_change_with_the_names_of_metrics() -> None:
+    """The metric was called roc-auc when stores and results with this fingerprint were written."""
+    data = replace(pb.data.csbm(nodes=80, features=4), metric="roc_auc")
+    assert data.fingerprint == "csbm@5702d245530dbfb7"

@@ -29,6 +29,7 @@ def test_rows_of_the_residual_network_differ_in_their_filter_only() -> None:
 
 def test_all_rows_have_the_same_splits_and_seeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(honest, "choose_config", lambda *_: Config.of("mlp"))
+    monkeypatch.setattr(honest, "portfolio", lambda *_: {})
     planned = honest.plan_jobs(list(honest.ROWS), ["csbm", "texas"], 3, tmp_path)
     assert list(planned) == list(honest.ROWS)
     for jobs in planned.values():
@@ -48,7 +49,7 @@ def line(row: str, split: int, score: float) -> dict[str, object]:
         "preset": "default",
         "protocol": "fixed",
         "split": split,
-        "metric": "roc-auc",
+        "metric": "roc_auc",
         "test_score": score,
         "seconds": 2.0,
     }

@@ -73,7 +73,7 @@ CASES: dict[str, Callable[[], NodeDataset]] = {
     "identity": lambda: replace(pb.data.csbm(nodes=80, features=4), identity="csbm", protocol="per-class"),
     "splits": lambda: with_splits(pb.data.csbm(nodes=80, features=4)),
     "names": lambda: named(pb.data.csbm(nodes=80, features=4)),
-    "metric": lambda: replace(pb.data.csbm(nodes=80, features=4), metric="roc-auc", protocol="linkx"),
+    "metric": lambda: replace(pb.data.csbm(nodes=80, features=4), metric="roc_auc", protocol="linkx"),
     "sparse": lambda: replace(pb.data.csbm(nodes=80, features=4), x=pb.features.as_features(torch.eye(80))),
     "some labels": lambda: replace(pb.data.csbm(nodes=80, features=4), y=torch.arange(80) % 5 - 1),
     "no labels": lambda: replace(pb.data.csbm(nodes=80, features=4), y=torch.full((80,), -1), classes=()),
@@ -218,6 +218,20 @@ def test_folders_and_stores_of_version_2_are_read(splits: bool, tmp_path: Path) 
     assert np.array_equal(again.vectors, vectors), "a finished store is not made again"
     with pytest.raises(ValueError, match="feature transform"):
         precompute(old, tmp_path / "store", 3, feature_transform="binarize")
+
+
+@pytest.mark.skipif(native.kernels() is None, reason="polybasis was built without its native kernels")
+@pytest.mark.filterwarnings("ignore:.*written by an earlier version")
+def test_metrics_by_their_former_names_are_read(tmp_path: Path) -> None:
+    data = CASES["metric"]()
+    precompute(write_graph_folder(tmp_path / "graph", data), tmp_path / "store", 3)
+    to_version_2(tmp_path / "graph", tmp_path / "store")
+    for header in (tmp_path / "graph" / "graph.json", tmp_path / "store" / "store.json"):
+        header.write_text(header.read_text().replace('"roc_auc"', '"roc-auc"'))
+    folder = GraphFolder.open(tmp_path / "graph")
+    assert folder.metric == folder.load().metric == "roc_auc"
+    assert open_store(tmp_path / "store").metric == "roc_auc"
+    precompute(folder, tmp_path / "store", 3)  # the store still belongs to the graph
 
 
 @pytest.mark.skipif(native.kernels() is None, reason="polybasis was built without its native kernels")

@@ -67,7 +67,7 @@ def test_all_labelled_nodes_are_scored_together_elsewhere(tmp_path: Path) -> Non
     assert row.keys() == {"nodes", "count", "accuracy", "cross entropy"}
 
 
-@pytest.mark.parametrize("metric", ["accuracy", "roc-auc"])
+@pytest.mark.parametrize("metric", ["accuracy", "roc_auc"])
 def test_classes_are_matched_by_name(metric: str, tmp_path: Path) -> None:
     """Data with the same classes in another order has the same scores."""
     model, *_ = train_on(in_folder(tmp_path / "graph", DATA), tmp_path / "model")

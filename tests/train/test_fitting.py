@@ -171,7 +171,7 @@ def test_scores_are_those_of_scikit_learn() -> None:
     nodes = torch.arange(60)
     accuracy, auc = (
         NodeDataset(name="random", graph=graph, x=logits, y=y, metric=metric).score(logits, nodes)
-        for metric in ("accuracy", "roc-auc")
+        for metric in ("accuracy", "roc_auc")
     )
     assert accuracy == pytest.approx(metrics.accuracy_score(y, logits.argmax(1)))
     assert auc == pytest.approx(metrics.roc_auc_score(y, logits.softmax(1)[:, 1]))

@@ -1,4 +1,4 @@
-"""Data sets for node classification: a graph with node features, classes and splits.
+"""Data sets: a graph with node features, a target for each node, and splits.
 
 A split depends only on the data set, the protocol and the seed.
 """
@@ -9,7 +9,7 @@ import hashlib
 import zlib
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,10 +17,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from polybasis.data import metrics
+from polybasis.data.metrics import Metric, TargetKind
+from polybasis.data.targets import check_target, default_metric, is_known, target_kind
 from polybasis.features import Features, SparseFeatures, as_features, row_normalize
 from polybasis.graph import Graph
 
-Metric = Literal["accuracy", "roc-auc"]
 Masks = tuple[Tensor, Tensor, Tensor]
 PROTOCOLS = {
     "per-class": "60/20/20 of GPR-GNN: the same number of training nodes from every class",
@@ -33,7 +35,7 @@ PROTOCOLS = {
 
 
 class Split(NamedTuple):
-    """Training, validation and test nodes, each an ascending (n,) tensor of nodes with a known class."""
+    """Training, validation and test nodes, each an ascending (n,) tensor of nodes with a known target."""
 
     train: Tensor
     val: Tensor
@@ -41,18 +43,20 @@ class Split(NamedTuple):
 
 
 class LabelledNodes:
-    """Nodes with classes and splits: the common base of data sets in memory and stores on disk.
+    """Nodes with targets and splits: the common base of data sets in memory and stores on disk.
 
     Attributes:
         name: name of the data set.
-        y: class of each node as an index into ``classes``, (N,); -1 if unknown.
-        classes: the classes, in the order of a model's outputs.
+        y: target of each node: its class as an index into ``classes``, (N,), -1 if unknown; or labels or a number, see
+            :mod:`polybasis.data.targets`.
+        classes: the classes or labels, in the order of a model's outputs; empty for regression.
         nodes: names of the nodes, (N,); None if nodes are named by their numbers.
-        metric: the metric to report.
+        metric: the metric of early stopping and of reported scores.
         fixed_splits: boolean masks (train, validation, test) that come with the data.
         protocol: default split protocol.
         num_features: number of features.
         structure_only: whether the features are the identity because the data has none.
+        sample_weight: weight of each node in the training loss, (N,); None if all are equal.
     """
 
     name: str
@@ -64,16 +68,27 @@ class LabelledNodes:
     protocol: str
     num_features: int
     structure_only: bool
+    sample_weight: Tensor | None = None
 
     @property
     def num_classes(self) -> int:
-        """Number of classes."""
+        """Number of classes or labels."""
         return len(self.classes)
 
     @property
+    def target(self) -> TargetKind:
+        """The kind of the target."""
+        return target_kind(self.y)
+
+    @property
+    def num_outputs(self) -> int:
+        """Number of outputs of a model: classes or labels, or 1 for regression."""
+        return 1 if self.target == "regression" else len(self.classes)
+
+    @property
     def labelled(self) -> Tensor:
-        """Nodes with a known class, in ascending order."""
-        return (self.y >= 0).nonzero()[:, 0]
+        """Nodes with a known target, in ascending order."""
+        return is_known(self.y).nonzero()[:, 0]
 
     def node_names(self) -> list[Any]:
         """The name of every node, or its number."""
@@ -85,7 +100,7 @@ class LabelledNodes:
         ``per-class`` draws the same number of training nodes from every class, 60 % of N divided by the number of
         classes, and 20 % of N for validation from the rest. All nodes of a class smaller than its share become
         training nodes, so the class is never tested: scores on very imbalanced data (actor, texas) leave it out.
-        Published results use this protocol.
+        Published results use this protocol. Without classes, ``per-class`` and ``stratified`` are ``random``.
 
         Args:
             protocol: one of ``PROTOCOLS``; by default the data set's own protocol.
@@ -102,12 +117,12 @@ class LabelledNodes:
             if not self.fixed_splits:
                 raise ValueError(f"{self.name} has no splits of its own; use a protocol other than 'fixed'")
             masks = self.fixed_splits[seed % len(self.fixed_splits)]
-            return Split(*((mask & (self.y >= 0)).nonzero()[:, 0] for mask in masks))
+            return Split(*((mask & is_known(self.y)).nonzero()[:, 0] for mask in masks))
         rng = np.random.default_rng([seed, zlib.crc32(self.name.encode()), zlib.crc32(protocol.encode())])
         nodes = self.labelled.numpy()
         if len(nodes) == 0:
             raise ValueError(f"{self.name} has no labelled nodes to split")
-        label = self.y.numpy()[nodes]
+        label = self.y.numpy()[nodes] if self.target == "classification" else np.zeros_like(nodes)
         if protocol == "per-class":
             return _per_class(nodes, label, rng)
         if protocol in ("random", "linkx"):
@@ -116,19 +131,22 @@ class LabelledNodes:
         parts = [_cut(rng.permutation(nodes[label == c]), *shares) for c in np.unique(label)]
         return Split(*(torch.cat(part).sort().values for part in zip(*parts, strict=True)))
 
-    def score(self, logits: Tensor, nodes: Tensor) -> float:
-        """The metric, from 0 to 1, for ``logits`` of shape (len(nodes), num_classes)."""
-        y = self.y[nodes]
-        if self.metric == "roc-auc":
-            from torchmetrics.functional.classification import binary_auroc
+    def score(self, outputs: Tensor, nodes: Tensor, metric: Metric | None = None) -> float:
+        """A metric of some nodes, by default that of the data set.
 
-            return float(binary_auroc(logits.softmax(dim=1)[:, 1], y))
-        return float((logits.argmax(dim=1) == y).float().mean())
+        Args:
+            outputs: logits, (len(nodes), num_classes), or values for regression, (len(nodes), 1).
+            nodes: the nodes.
+            metric: the metric.
+        """
+        return metrics.score(metric or self.metric, self.target, outputs, self.y[nodes])
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class NodeDataset(LabelledNodes):
-    """A graph whose nodes are to be classified.
+    """A graph with features and a target for each node.
+
+    By default, the metric is chosen by the target and its balance; see :func:`polybasis.data.targets.default_metric`.
 
     Attributes in addition to those of :class:`LabelledNodes`:
         graph: undirected, without self-loops.
@@ -142,16 +160,22 @@ class NodeDataset(LabelledNodes):
     y: Tensor
     classes: tuple[Any, ...] = ()
     nodes: NDArray[np.str_] | None = None
-    metric: Metric = "accuracy"
+    metric: Metric = None  # type: ignore[assignment]
     fixed_splits: list[Masks] = field(default_factory=list)
     protocol: str = "stratified"
     structure_only: bool = False
+    sample_weight: Tensor | None = None
     identity: str = ""
 
     def __post_init__(self) -> None:
-        if not self.classes:
-            count = int(self.y.max()) + 1 if len(self.y) else 0
+        check_target(self.y)
+        if not self.classes and self.target != "regression":
+            found = int(self.y.max()) + 1 if len(self.y) else 0
+            count = found if self.target == "classification" else self.y.shape[1]
             object.__setattr__(self, "classes", tuple(range(count)))
+        if self.metric is None:
+            object.__setattr__(self, "metric", default_metric(self.y, self.num_classes))
+        metrics.check_metric(self.metric, self.target)
 
     @property
     def num_features(self) -> int:  # type: ignore[override]
@@ -168,7 +192,8 @@ class NodeDataset(LabelledNodes):
         """Equal for two data sets if and only if they have the same contents."""
         if self.identity:
             return self.identity
-        digest = hashlib.sha256(f"{self.name} {self.metric} {list(self.classes)}".encode())
+        metric = self.metric.replace("_", "-")  # as in earlier versions, so that fingerprints stay the same
+        digest = hashlib.sha256(f"{self.name} {metric} {list(self.classes)}".encode())
         parts = [self.y.numpy(), self.graph.indptr.numpy(), self.graph.indices.numpy()]
         if self.graph.weight is not None:
             parts.append(self.graph.weight.numpy())
@@ -181,6 +206,8 @@ class NodeDataset(LabelledNodes):
         else:
             parts.append(self.x.numpy())
         parts += [mask.numpy() for masks in self.fixed_splits for mask in masks]
+        if self.sample_weight is not None:
+            parts.append(self.sample_weight.numpy())
         for part in parts:
             digest.update(np.ascontiguousarray(part).data)
         return f"{self.name}@{digest.hexdigest()[:16]}"
@@ -241,6 +268,8 @@ def refuse_classes(lowest: int, largest: int, nodes: int) -> None:
 
 def edge_homophily(dataset: NodeDataset) -> float:
     """The fraction of edges that join nodes of the same class, among edges between nodes of known class."""
+    if dataset.target != "classification":
+        return float("nan")
     low, high = dataset.graph.edge_index()
     known = (dataset.y[low] >= 0) & (dataset.y[high] >= 0)
     same = dataset.y[low] == dataset.y[high]

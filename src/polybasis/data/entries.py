@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from polybasis.data.descriptions import UNDESCRIBED, Description
 
 if TYPE_CHECKING:
-    from polybasis.data.dataset import Metric, NodeDataset
+    from polybasis.data.dataset import NodeDataset
+    from polybasis.data.metrics import Metric
 
 
 @dataclass(frozen=True)
@@ -268,7 +269,7 @@ ENTRIES: dict[str, Entry] = {
     **{name: _webkb(name) for name in ("texas", "cornell", "wisconsin")},
     **{f"{name}-filtered": _deduplicated(name) for name in ("chameleon", "squirrel")},
     **{name: _heterophilous(name, "accuracy") for name in ("roman-empire", "amazon-ratings")},
-    **{name: _heterophilous(name, "roc-auc") for name in ("minesweeper", "tolokers", "questions")},
+    **{name: _heterophilous(name, "roc_auc") for name in ("minesweeper", "tolokers", "questions")},
     **{name: _gnn_benchmark(name, *place) for name, place in GNN_BENCHMARK.items()},
     "blogcatalog": _attributed("blogcatalog"),
     **{_campus_name(stem): _campus(stem) for stem in (*_LINKX_STEMS, *_STEMS)},

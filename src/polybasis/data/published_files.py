@@ -15,8 +15,9 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from polybasis.data.dataset import Metric, NodeDataset, fixed_masks, make_dataset
+from polybasis.data.dataset import NodeDataset, fixed_masks, make_dataset
 from polybasis.data.matlab import read_matlab
+from polybasis.data.metrics import Metric
 from polybasis.foreign_files import errors_naming, integers_of, read_arrays, regular_file
 
 
@@ -57,7 +58,7 @@ def genius(folder: Path) -> NodeDataset:
     Args:
         folder: folder of ``data.mat``, which contains edge_index, node_feat and label.
     """
-    return _in_one_mat("genius", folder / "data.mat", metric="roc-auc")
+    return _in_one_mat("genius", folder / "data.mat", metric="roc_auc")
 
 
 def _in_one_mat(name: str, path: Path, metric: Metric = "accuracy") -> NodeDataset:

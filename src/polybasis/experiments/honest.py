@@ -219,7 +219,7 @@ def _section(dataset: str, results: dict[str, list[Result]]) -> str:
                 f"{seconds:.0f}",
             ]
         )
-    metric = next(iter(own.values()))[0]["metric"].replace("roc-auc", "ROC AUC")
+    metric = next(iter(own.values()))[0]["metric"].replace("roc_auc", "ROC AUC")
     header = ["model", "hyperparameters", "splits", metric, "paired difference from residual-gcn", "seconds per run"]
     parts = [f"## {dataset}", markdown_table(header, rows)]
     reported = published().get(dataset, {})

@@ -68,5 +68,5 @@ def portfolio(
     for row, setting in choose(used):
         model, arguments = rows[row]
         values = {**arguments, **settings_of(model)[setting]}
-        configs[f"{row}, {setting}"] = Config.of(model, **values, preset="auto")
+        configs[f"{row}, {setting}"] = Config.of(model, **values, preset="auto").for_own_data()
     return configs

@@ -30,7 +30,8 @@ from torch import Tensor
 
 from polybasis.bases import PolynomialBasis
 from polybasis.checksums import Manifest, OnBytes, VerifiedFile, digest, read_document
-from polybasis.data.dataset import LabelledNodes, Masks, Metric, masks_of
+from polybasis.data.dataset import LabelledNodes, Masks, masks_of
+from polybasis.data.metrics import Metric, as_metric
 from polybasis.features import FeatureTransform
 from polybasis.store.arrays import chunks, combined_checksum, drop_pages, open_array, read_header
 
@@ -210,7 +211,7 @@ def _open(folder: Path, header: dict[str, Any], basis: dict[str, Any]) -> BasisS
         K=header["K"],
         num_features=channels,
         name=header["name"],
-        metric=header["metric"],
+        metric=as_metric(header["metric"]),
         protocol=header.get("protocol") or ("fixed" if header["splits"] else "stratified"),
         classes=tuple(classes),
         nodes=open_array(folder / "nodes.npy", (rows,)) if header.get("named") else None,

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from polybasis.adjacency import Adjacency
 from polybasis.checksums import Manifest, OnBytes, digest
-from polybasis.data.dataset import Metric, NodeDataset, masks_of
+from polybasis.data.dataset import NodeDataset, masks_of
+from polybasis.data.metrics import Metric, as_metric
 from polybasis.features import as_features
 from polybasis.graph import Graph
 from polybasis.store.arrays import chunks, combined_checksum, drop_pages, open_array, read_header
@@ -109,8 +110,7 @@ class GraphFolder:
     @property
     def metric(self) -> Metric:
         """Metric of the data set."""
-        metric: Metric = self.header["metric"]
-        return metric
+        return as_metric(self.header["metric"])
 
     @property
     def classes(self) -> tuple[Any, ...]:

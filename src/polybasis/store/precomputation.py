@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from polybasis import native
 from polybasis.checksums import Manifest, digest, write_document
 from polybasis.cluster import map_on_ray
+from polybasis.data.metrics import as_metric
 from polybasis.features import FeatureTransform
 from polybasis.files import append_line, exclusive, remove_stale_files, temporary_path
 from polybasis.krylov.filters import checked_degree
@@ -219,7 +220,8 @@ def _start(
     if place.exists():
         found = read_header(place, KIND, VERSION, OLDEST)
         common = {key: header[key] for key in found if key not in ("version", "blocks") and key in header}
-        if common != {key: found[key] for key in common} or found.get("feature_transform") != feature_transform:
+        expected = found | {"metric": as_metric(found["metric"])}
+        if common != {key: expected[key] for key in common} or found.get("feature_transform") != feature_transform:
             raise ValueError(
                 f"{place} belongs to another graph, degree, data type, feature transform or choice of rows; "
                 f"remove {folder} or choose another folder"

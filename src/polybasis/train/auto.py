@@ -23,6 +23,7 @@ import numpy as np
 import torch
 
 from polybasis.data.dataset import NodeDataset, Split
+from polybasis.data.metrics import sign
 from polybasis.files import append_line, exclusive, read_lines
 from polybasis.train.config import Config
 from polybasis.train.fitting import FullBatch, Run
@@ -86,8 +87,11 @@ class _Entry:
     status: str = "out of time"
 
     @property
-    def score(self) -> float:
-        return float(np.mean(self.scores)) if self.scores else -float("inf")
+    def rank(self) -> float:
+        """Increases with the quality; the score itself may be an error."""
+        if self.run is None or not self.scores:
+            return -float("inf")
+        return sign(self.run.task.objective.metric) * float(np.mean(self.scores))
 
     @property
     def finished(self) -> bool:
@@ -110,7 +114,7 @@ class _Entry:
             self.scores = self.scores if self.run.kept else []
 
     def outcome(self) -> Candidate:
-        score = self.score if self.scores else None
+        score = float(np.mean(self.scores)) if self.scores else None
         return Candidate(
             self.name, self.config, score, self.epochs, round(self.seconds, 2), self.status, max(1, len(self.scores))
         )
@@ -172,14 +176,14 @@ def race(
     for end in ROUND_ENDS:
         training = [entry for entry in alive if not entry.finished]
         _take_turns(training, data, split, seed, start + end * time_limit)
-        best = sorted(alive, key=lambda entry: -entry.score)[: -(-len(alive) // REDUCTION)]
+        best = sorted(alive, key=lambda entry: -entry.rank)[: -(-len(alive) // REDUCTION)]
         for entry in alive:
             if entry not in best and not entry.finished:
                 entry.status = "behind"
         alive = best
     if all(entry.finished for entry in entries):
         _try_more_splits(entries, data, split, seed, start + REPEAT_SHARE * time_limit)
-    ranked = sorted(entries, key=lambda entry: (-len(entry.scores), -entry.score))
+    ranked = sorted(entries, key=lambda entry: (-len(entry.scores), -entry.rank))
     first = ranked[0]
     if not first.scores:
         raise OverflowError(f"all {len(entries)} candidates diverged on {data.name}; scale its features")
@@ -202,7 +206,7 @@ def candidates(transductive: bool = False) -> dict[str, Config]:
         transductive: admit models that can predict only for the nodes they were trained on: LINKX and label reuse.
     """
     return {
-        name: Config.of(model, **values, preset="auto")
+        name: Config.of(model, **values, preset="auto").for_own_data()
         for name, (model, values) in PORTFOLIO.items()
         if transductive or not (model == "linkx" or "label_reuse" in values or values.get("adjacency"))
     }
@@ -220,7 +224,7 @@ def _try_more_splits(entries: list[_Entry], data: NodeDataset, split: Split, see
 
     These are other splits of the training and validation nodes, the same for each entry.
     """
-    tried = sorted((entry for entry in entries if entry.scores), key=lambda entry: -entry.score)
+    tried = sorted((entry for entry in entries if entry.scores), key=lambda entry: -entry.rank)
     if time.monotonic() + (MAX_SPLITS - 1) * sum(entry.seconds for entry in tried) > deadline:
         tried = tried[: -(-len(tried) // 2)]
     nodes = torch.cat([split.train, split.val])
@@ -233,8 +237,8 @@ def _try_more_splits(entries: list[_Entry], data: NodeDataset, split: Split, see
         for entry in tried:
             run = _new_run(entry.config, data, Split(train, val, split.test), seed)
             while not run.finished:
-                progress = run.train_epoch()
-            entry.scores.append(progress.best_score if progress is not None else 0.0)
+                run.train_epoch()
+            entry.scores.append(run.best_score)
 
 
 def _new_run(config: Config, data: NodeDataset, split: Split, seed: int) -> Run:

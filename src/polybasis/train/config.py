@@ -15,26 +15,39 @@
     [stopping]
     epochs = 1000
     patience = 200
+
+    [loss]
+    class_weight = "balanced"
 """
 
 from __future__ import annotations
 
+import json
+import math
+import re
 import tomllib
+from collections.abc import Iterable
 from copy import deepcopy
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import torch
 
+from polybasis.data.metrics import Metric, TargetKind, as_metric
 from polybasis.features import FeatureTransform
 from polybasis.foreign_files import read_toml
 from polybasis.nn.filter_layer import Role
 from polybasis.nn.models.model import Model, model_class
 
+if TYPE_CHECKING:
+    from polybasis.nn.models.ensemble import Ensemble
+
 EarlyStopping = Literal["score", "loss", "none"]
+OutputBias = Literal["prior", "random"]
+RegressionLoss = Literal["squared", "huber"]
 Preset = Literal["published", "tuned", "honest"]
 BATCH_SIZE = 10_000  # default for models on a precomputed basis
 
@@ -86,14 +99,44 @@ class StoppingConfig:
         patience: epochs without improvement after which training stops.
         early_stopping: the quantity that must improve: the validation ``score`` or the validation ``loss``; ties go to
             the later epoch. ``none``: train for exactly ``epochs`` epochs and keep the last one.
+        metric: the metric of the score, see :mod:`polybasis.data.metrics`. None: the data set's metric.
     """
 
     epochs: int = 1000
     patience: int = 200
     early_stopping: EarlyStopping = "score"
+    metric: Metric | None = None
 
 
-SECTIONS: dict[str, type[Any]] = {"model": ModelConfig, "optimizer": OptimizerConfig, "stopping": StoppingConfig}
+@dataclass(frozen=True)
+class LossConfig:
+    """The training loss: cross entropy for classes and labels; for regression, of the standardised target.
+
+    Attributes:
+        class_weight: ``balanced``, with which all classes have the same total weight, or a weight for each class by
+            name, 1 for classes that are not given. None: all nodes have the same weight.
+        output_bias: ``prior``: the output bias starts at the logarithm of the class frequencies among the training
+            nodes, weighted as in the loss, so that training need not move all predictions to the base rate first.
+            ``random``: it starts at random, as in the published models. None: ``random``, but ``prior`` for the user's
+            own data, see :meth:`Config.for_own_data`.
+        regression_loss: ``squared`` (Gaussian) or ``huber``, which limits the influence of outliers. None: ``squared``.
+    """
+
+    class_weight: Literal["balanced"] | dict[str, float] | None = None
+    output_bias: OutputBias | None = None
+    regression_loss: RegressionLoss | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.class_weight, dict):  # TOML and JSON have keys of text only
+            object.__setattr__(self, "class_weight", {str(name): weight for name, weight in self.class_weight.items()})
+
+
+SECTIONS: dict[str, type[Any]] = {
+    "model": ModelConfig,
+    "optimizer": OptimizerConfig,
+    "stopping": StoppingConfig,
+    "loss": LossConfig,
+}
 _SECTION_OF = {item.name: name for name, section in SECTIONS.items() for item in fields(section)}
 
 
@@ -102,7 +145,7 @@ class Config:
     """A model, its hyperparameters and how to train it. :meth:`of` creates one from keyword arguments.
 
     Attributes:
-        model, optimizer, stopping: the sections.
+        model, optimizer, stopping, loss: the sections.
         ensemble_size: number of models trained from different initial weights; the prediction is the mean of their
             probabilities.
         label_reuse: probability that the class of a training node is a feature in a training step; see
@@ -115,6 +158,7 @@ class Config:
     model: ModelConfig
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     stopping: StoppingConfig = field(default_factory=StoppingConfig)
+    loss: LossConfig = field(default_factory=LossConfig)
     ensemble_size: int = 1
     label_reuse: float | None = None
     feature_transform: FeatureTransform | None = None
@@ -162,17 +206,21 @@ class Config:
         """
         return _changed(type(self), {item.name: getattr(self, item.name) for item in fields(self)}, values)
 
-    def for_other_graphs(self) -> Config:
-        """This configuration with a model whose predictions do not change with the size of the graph.
+    def for_own_data(self) -> Config:
+        """This configuration with defaults for the user's own data in place of those of published models.
 
-        Only OptBasisGNN changes: its filter gets ``scale="signal"``, unless a scale is set.
+        The output bias starts at the prior, and OptBasisGNN's filter gets ``scale="signal"``, with which predictions
+        do not change with the size of the graph. Values that are set do not change.
 
-        >>> Config.of("optbasisgnn").for_other_graphs().model.arguments
+        >>> Config.of("optbasisgnn").for_own_data().model.arguments
         {'scale': 'signal'}
         """
-        if self.hyperparameters().get("scale") != "unit" or "scale" in self.model.arguments:
-            return self
-        return self.replace(scale="signal")
+        changed: dict[str, Any] = {}
+        if self.loss.output_bias is None:
+            changed["output_bias"] = "prior"
+        if self.hyperparameters().get("scale") == "unit" and "scale" not in self.model.arguments:
+            changed["scale"] = "signal"
+        return self.replace(**changed)
 
     def __post_init__(self) -> None:
         known = self.hyperparameters()
@@ -191,10 +239,20 @@ class Config:
         choices: dict[str, tuple[Any, tuple[Any, ...]]] = {
             "early_stopping": (self.stopping.early_stopping, get_args(EarlyStopping)),
             "feature_transform": (self.feature_transform, (None, *get_args(FeatureTransform))),
+            "output_bias": (self.loss.output_bias, (None, *get_args(OutputBias))),
+            "regression_loss": (self.loss.regression_loss, (None, *get_args(RegressionLoss))),
         }
         for name, (value, expected) in choices.items():
             if value not in expected:
                 raise ValueError(f"{name} is {value!r}; expected {', '.join(str(item) for item in expected if item)}")
+        if self.stopping.metric is not None:
+            as_metric(self.stopping.metric)
+        weights = self.loss.class_weight
+        if not (weights is None or weights == "balanced" or isinstance(weights, dict)):
+            raise ValueError(f"class_weight is {weights!r}; expected balanced or a weight for each class")
+        for name, value in weights.items() if isinstance(weights, dict) else ():
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+                raise ValueError(f"class_weight of {name!r} is {value!r}; expected a positive number")
         for name, value in (("ema_decay", self.optimizer.ema_decay), ("label_reuse", self.label_reuse)):
             if value is not None and not (isinstance(value, int | float) and 0 < value < 1):
                 raise ValueError(f"{name} is {value!r}; expected a number between 0 and 1")
@@ -222,13 +280,13 @@ class Config:
         """The model's own arguments with their defaults."""
         return _hyperparameters(self.model.name, self.model.precomputed)
 
-    def make_model(self, features: int, classes: int, nodes: int) -> Model:
-        """A new model for the given numbers of features, classes and nodes."""
+    def make_model(self, features: int, classes: int, nodes: int, target: TargetKind = "classification") -> Model:
+        """A new model for the given numbers of features, classes (or other outputs) and nodes."""
         if self.ensemble_size > 1:
-            from polybasis.nn.models.ensemble import Ensemble
-
             single = replace(self, ensemble_size=1)
-            return Ensemble(single.make_model(features, classes, nodes) for _ in range(self.ensemble_size))
+            return make_ensemble(
+                (single.make_model(features, classes, nodes) for _ in range(self.ensemble_size)), target
+            )
         name, hidden, arguments = self.model.name, self.model.hidden, self.model.arguments
         if self.model.precomputed:
             from polybasis.nn.models.precomputed import PrecomputedGNN
@@ -257,7 +315,7 @@ class Config:
     # ---- documents -------------------------------------------------------------------------------------------------
 
     def to_dict(self) -> dict[str, Any]:
-        """The values by section, as plain Python objects; None is omitted."""
+        """The values by section, as plain Python objects; None is omitted, and so are sections without values."""
         document: dict[str, Any] = {"preset": self.preset}
         for name in ("ensemble_size", "label_reuse", "feature_transform"):
             value = getattr(self, name)
@@ -267,9 +325,11 @@ class Config:
         document["model"] = {"name": model.name, "hidden": model.hidden}
         document["model"] |= {"precomputed": True} if model.precomputed else {}
         document["model"] |= model.arguments
-        for section in ("optimizer", "stopping"):
+        for section in ("optimizer", "stopping", "loss"):
             values = {item.name: getattr(getattr(self, section), item.name) for item in fields(SECTIONS[section])}
             document[section] = {name: value for name, value in values.items() if value is not None}
+        if not document["loss"]:
+            del document["loss"]
         return deepcopy(document)
 
     @classmethod
@@ -353,13 +413,28 @@ def _changed(kind: type[Config], entries: dict[str, Any], values: dict[str, Any]
     return kind(**entries | changed)
 
 
+def make_ensemble(models: Iterable[Model], target: TargetKind) -> Ensemble:
+    """An ensemble of models for a kind of target."""
+    from polybasis.nn.models.ensemble import Ensemble, Link
+
+    links: dict[TargetKind, Link] = {
+        "classification": "softmax",
+        "multi-label": "sigmoid",
+        "regression": "identity",
+    }
+    return Ensemble(models, links[target])
+
+
 def _toml(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, dict):
-        inner = ", ".join(f"{key} = {_toml(item)}" for key, item in value.items())
+        names = (
+            key if re.fullmatch(r"[\w-]+", key, re.ASCII) else json.dumps(key, ensure_ascii=False) for key in value
+        )
+        inner = ", ".join(f"{name} = {_toml(item)}" for name, item in zip(names, value.values(), strict=True))
         return f"{{ {inner} }}"
-    return f'"{value}"' if isinstance(value, str) else repr(value)
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
 
 
 def load_preset(model: str, dataset: str, preset: Preset = "published") -> Config | None:

@@ -11,17 +11,18 @@ from typing import NamedTuple, Protocol, cast
 
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from polybasis.data.dataset import LabelledNodes, NodeDataset, Split
+from polybasis.data.metrics import sign
 from polybasis.features import transform_features
 from polybasis.krylov.operators import NonFiniteError
 from polybasis.nn.models.label_reuse import LabelReuse
 from polybasis.nn.models.model import Inputs, Model
 from polybasis.nn.models.precomputed import PrecomputedGNN
 from polybasis.train.checkpoint import read_checkpoint, write_checkpoint
-from polybasis.train.config import Config
+from polybasis.train.config import Config, make_ensemble
+from polybasis.train.objective import Objective
 
 CHECKPOINT_SECONDS = 20.0
 SEED_STEP = 1_000_000  # difference between the seeds of an ensemble; larger than any number of splits
@@ -43,11 +44,11 @@ OnEpoch = Callable[[Progress], None]
 
 
 class Evaluation(NamedTuple):
-    """Class scores.
+    """Outputs of a model: class scores, or standardised numbers for regression.
 
     Attributes:
-        logits: logits of the requested nodes, (nodes, classes).
-        everything: logits of all nodes, (N, classes), if they were computed anyway.
+        logits: outputs for the requested nodes, (nodes, outputs).
+        everything: outputs for all nodes, (N, outputs), if they were computed anyway.
     """
 
     logits: Tensor
@@ -67,7 +68,11 @@ class Task(Protocol):
 
     @property
     def data(self) -> LabelledNodes:
-        """All nodes with their classes."""
+        """All nodes with their targets."""
+
+    @property
+    def objective(self) -> Objective:
+        """The loss and the metric."""
 
     @property
     def waited(self) -> float:
@@ -80,7 +85,7 @@ class Task(Protocol):
         """Trains on every training node once; returns the mean loss."""
 
     def evaluate(self, model: Model, nodes: Tensor) -> Evaluation:
-        """Computes class scores in evaluation mode."""
+        """Computes outputs in evaluation mode."""
 
     def agree(self, epoch: int) -> None:
         """Checks that all processes start at the same epoch."""
@@ -96,7 +101,7 @@ class Fit:
         val_score: its score on the validation nodes.
         epochs: number of epochs, summed over an ensemble.
         seconds: training time, without interruptions.
-        logits: class scores of all nodes, (N, classes), if they were computed anyway.
+        logits: outputs for all nodes, (N, outputs), if they were computed anyway.
     """
 
     model: Model
@@ -111,7 +116,7 @@ class Fit:
         if len(nodes) == 0:
             return None
         logits = self.task.evaluate(self.model, nodes).logits if self.logits is None else self.logits[nodes]
-        return self.task.data.score(logits, nodes)
+        return self.task.objective.score(logits, nodes)
 
 
 class FullBatch:
@@ -123,31 +128,33 @@ class FullBatch:
     def __init__(self, data: NodeDataset, split: Split, config: Config) -> None:
         if config.optimizer.batch_size is not None:
             raise ValueError("batch_size applies to stores; training on a graph in memory uses full batches")
-        self.data, self.split = data, split
+        self.data, self.split, self.objective = data, split, Objective.of(config, data, split.train)
         self._x: Inputs = transform_features(data.x, config.feature_transform) if config.feature_transform else data.x
         self._next: tuple[Model, Tensor] | None = None  # logits that the next epoch can reuse
 
     def make_model(self, config: Config) -> Model:
-        model = config.make_model(self.data.x.shape[1], len(self.data.classes), len(self.data.y))
+        model = config.make_model(self.data.x.shape[1], self.data.num_outputs, len(self.data.y), self.data.target)
         if isinstance(model, LabelReuse):
             model.set_labels(self.split.train, self.data.y)
         self._x = model.precompute(self._x, self.data.graph)
         if isinstance(model, PrecomputedGNN):
             _, gamma, sqrt_beta, *_ = model.precompute(self._x, self.data.graph).values
             model.start_at(gamma, sqrt_beta)
+        if config.loss.output_bias == "prior":
+            self.objective.start_output_bias(model, self.split.train, self.data.graph)
         return model
 
     def epoch(self, model: Model, optimizer: torch.optim.Optimizer) -> float:
         model.train()
         optimizer.zero_grad()
         following, self._next = self._next, None
-        nodes, y = self.split.train, self.data.y
+        nodes, objective = self.split.train, self.objective
         if following is not None and following[0] is model:
-            loss = cross_entropy(following[1][nodes], y[nodes])
+            loss = objective.loss(following[1][nodes], nodes)
         elif isinstance(model, LabelReuse):
-            loss = model.training_loss(self._x, self.data.graph, nodes, y)
+            loss = model.training_loss(self._x, self.data.graph, nodes, objective.loss)
         else:
-            loss = cross_entropy(model(self._x, self.data.graph)[nodes], y[nodes])
+            loss = objective.loss(model(self._x, self.data.graph)[nodes], nodes)
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         return float(loss.detach())
@@ -206,7 +213,7 @@ def fit_task(
     config: Config, task: Task, seed: int, *, on_epoch: OnEpoch | None = None, checkpoint: Path | None = None
 ) -> Fit:
     """:func:`fit` for nodes of a graph or rows of a store."""
-    if len(task.data.classes) < 2:
+    if task.data.target == "classification" and len(task.data.classes) < 2:
         raise ValueError(f"{task.data.name} has {len(task.data.classes)} class; expected at least two")
     for name, nodes in zip(("training", "validation"), task.split, strict=False):
         if len(nodes) == 0:
@@ -214,8 +221,6 @@ def fit_task(
     size = config.ensemble_size
     if size == 1:
         return _fit_single(config, task, seed, on_epoch, checkpoint, keep=False)
-    from polybasis.nn.models.ensemble import Ensemble
-
     single = replace(config, ensemble_size=1)
     files = [None if checkpoint is None else checkpoint.with_stem(f"{checkpoint.stem}-{i}") for i in range(size)]
     fits: list[Fit] = []
@@ -226,9 +231,9 @@ def fit_task(
     except OverflowError:
         remove_checkpoints(checkpoint)
         raise
-    model = Ensemble(part.model for part in fits).eval()
+    model = make_ensemble((part.model for part in fits), task.data.target).eval()
     logits, everything = task.evaluate(model, task.split.val)
-    val_score = task.data.score(logits, task.split.val)
+    val_score = task.objective.score(logits, task.split.val)
     epochs, seconds = sum(part.epochs for part in fits), sum(part.seconds for part in fits)
     return Fit(model, task, val_score, epochs, seconds, everything)
 
@@ -245,6 +250,7 @@ class Run:
         checkpoint: file with the state of an earlier run, from which this one resumes if the file exists.
 
     Attributes:
+        best_score: validation score of the best epoch so far.
         progress: the state after the last epoch that was trained here; None before the first.
     """
 
@@ -261,12 +267,12 @@ class Run:
             self._models["average"], self._validated = self._average, cast(Model, self._average.module)
         self._best: dict[str, Tensor] = {}
         self._best_logits: Tensor | None = None
-        self._best_rank, self._best_score, self._best_epoch, self._epoch = -float("inf"), 0.0, -1, -1
+        self._best_rank, self.best_score, self._best_epoch, self._epoch = -float("inf"), 0.0, -1, -1
         self._seconds, self._diverged = 0.0, False
         self.progress: Progress | None = None
         if checkpoint is not None and checkpoint.exists():
             self._best, state = read_checkpoint(checkpoint, self._models, self._optimizer)
-            self._best_rank, self._best_score = state["best_rank"], state["best_score"]
+            self._best_rank, self.best_score = state["best_rank"], state["best_score"]
             self._best_epoch, self._epoch, self._seconds = state["best_epoch"], state["epoch"], state["seconds"]
         self._random = torch.get_rng_state()
         task.agree(self._epoch + 1)
@@ -301,13 +307,15 @@ class Run:
         except (NonFiniteError, OverflowError):  # filters raise an error for non-finite signals
             return None
         self._diverged = False
-        val_score, val_loss = task.data.score(logits, val), float(cross_entropy(logits, task.data.y[val]))
-        rank = {"score": val_score, "loss": -val_loss, "none": self._epoch}[stopping.early_stopping]
+        objective = task.objective
+        val_score, val_loss = objective.score(logits, val), float(objective.loss(logits, val))
+        ranks = {"score": sign(objective.metric) * val_score, "loss": -val_loss, "none": self._epoch}
+        rank = ranks[stopping.early_stopping]
         if isfinite(val_loss) and rank >= self._best_rank:  # ties go to the later epoch
-            self._best_rank, self._best_score, self._best_epoch = rank, val_score, self._epoch
+            self._best_rank, self.best_score, self._best_epoch = rank, val_score, self._epoch
             self._best = {name: value.detach().clone() for name, value in self._validated.state_dict().items()}
             self._best_logits = everything
-        return Progress(self._epoch, stopping.epochs, train_loss, val_score, self._best_score, self._best_epoch)
+        return Progress(self._epoch, stopping.epochs, train_loss, val_score, self.best_score, self._best_epoch)
 
     def save(self, checkpoint: Path) -> None:
         """Writes the state to a file, from which a new run resumes."""
@@ -315,7 +323,7 @@ class Run:
             "epoch": self._epoch,
             "seconds": self._seconds,
             "best_rank": self._best_rank,
-            "best_score": self._best_score,
+            "best_score": self.best_score,
             "best_epoch": self._best_epoch,
         }
         torch.set_rng_state(self._random)
@@ -338,7 +346,7 @@ class Run:
             raise OverflowError(f"{model} on {data} diverged in epoch {self._best_epoch + 2}; lower the learning rate")
         self._model.load_state_dict(self._best)
         self._model.eval()
-        return Fit(self._model, self.task, self._best_score, self._epoch + 1, self._seconds, self._best_logits)
+        return Fit(self._model, self.task, self.best_score, self._epoch + 1, self._seconds, self._best_logits)
 
 
 def _fit_single(

@@ -169,13 +169,13 @@ def adapt_config(config: Config, source: Source) -> Config:
     """Adapts a configuration to the data.
 
     A store determines the feature transform and, by default, the degree. A model of the user's own tables is made to
-    predict on other graphs; see :meth:`Config.for_other_graphs`.
+    predict on other graphs; see :meth:`Config.for_own_data`.
 
     Raises:
         ValueError: if the configuration contradicts the store.
     """
     if source.kind == "tables":
-        return config.for_other_graphs()
+        return config.for_own_data()
     if source.kind != "store":
         return config
     data = source.open()

@@ -6,12 +6,12 @@ import os
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn.functional import cross_entropy
 
 from polybasis.data.dataset import Split
 from polybasis.nn.models.model import Model, Precomputed
@@ -20,6 +20,7 @@ from polybasis.store.basis_store import BasisStore
 from polybasis.train.config import BATCH_SIZE, Config
 from polybasis.train.distributed import ProcessGroup
 from polybasis.train.fitting import Evaluation
+from polybasis.train.objective import Objective
 
 
 class Batches:
@@ -66,10 +67,16 @@ class MiniBatches:
         device: torch.device | None = None,
     ) -> None:
         self.data, self.split, self._group = store, split, group
+        self._config = config
         self.writes = group is None or group.rank == 0
         self._batch_size = config.optimizer.batch_size or BATCH_SIZE
         self._device, self._batches = device or _local_device(), Batches(store)
         self._gamma, self._sqrt_beta = store.gamma.to(self._device), store.sqrt_beta.to(self._device)
+
+    @cached_property
+    def objective(self) -> Objective:
+        """The loss and the metric; predictions need neither."""
+        return Objective.of(self._config, self.data, self.split.train)
 
     @property
     def waited(self) -> float:
@@ -77,8 +84,10 @@ class MiniBatches:
         return self._batches.waited
 
     def make_model(self, config: Config) -> Model:
-        model = config.make_model(self.data.num_features, len(self.data.classes), len(self.data.rows))
+        model = config.make_model(self.data.num_features, self.data.num_outputs, len(self.data.rows), self.data.target)
         model.start_at(self.data.gamma, self.data.sqrt_beta)  # type: ignore[operator]
+        if config.loss.output_bias == "prior":
+            self.objective.start_output_bias(model, self.split.train)
         return model.to(self._device)
 
     def epoch(self, model: Model, optimizer: torch.optim.Optimizer) -> float:
@@ -93,22 +102,22 @@ class MiniBatches:
         for number, vectors in enumerate(self._batches.over(own)):
             optimizer.zero_grad()
             logits = model(self._on_basis(vectors, shares[number].start), None)
-            y = self.data.y[torch.from_numpy(own[number])].to(self._device)
-            loss = cross_entropy(logits, y, reduction="sum") / len(whole[number])
+            weight = self.objective.total_weight(torch.from_numpy(whole[number]))
+            loss = self.objective.summed_loss(logits, torch.from_numpy(own[number])) / weight
             loss.backward()  # type: ignore[no-untyped-call]
             if group is not None:
                 group.all_reduce(p.grad for p in model.parameters() if p.grad is not None)
             optimizer.step()
-            total += loss.detach() * len(whole[number])
+            total += loss.detach() * weight
         if group is not None:
             group.all_reduce([total])
-        return float(total) / len(order)
+        return float(total) / self.objective.total_weight(train)
 
     @torch.no_grad()
     def evaluate(self, model: Model, nodes: Tensor) -> Evaluation:
-        """Computes class scores of some rows. The batches are divided among the processes; each gets all scores."""
+        """Computes outputs for some rows. The batches are divided among the processes; each gets all outputs."""
         model.eval()
-        result = torch.zeros(len(nodes), len(self.data.classes), device=self._device)
+        result = torch.zeros(len(nodes), model.out_channels, device=self._device)
         batches = [slice(first, first + self._batch_size) for first in range(0, len(nodes), self._batch_size)]
         own = batches if self._group is None else batches[self._group.rank :: self._group.size]
         rows = nodes.numpy()

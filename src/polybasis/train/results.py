@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from polybasis.data.metrics import METRICS, as_metric
 from polybasis.files import read_lines
 
 Result = dict[str, Any]
@@ -38,7 +39,7 @@ def summary(scores: list[float]) -> dict[str, float]:
 
 
 def summarize(results: list[Result]) -> list[dict[str, Any]]:
-    """One row for each model, data set, protocol and configuration; scores in percent.
+    """One row for each model, data set, protocol and configuration; scores between 0 and 1 are in percent.
 
     ``mean``, ``std`` and ``ci95`` summarise the test scores; they are None if there are no test nodes.
     """
@@ -49,15 +50,17 @@ def summarize(results: list[Result]) -> list[dict[str, Any]]:
         groups.setdefault(key, []).append(result)
     rows = []
     for (model, dataset, preset, *_), group in groups.items():
-        scores = [100 * result["test_score"] for result in group if result["test_score"] is not None]
+        metric = as_metric(group[0]["metric"])
+        unit = 100 if METRICS[metric].is_share else 1
+        scores = [unit * result["test_score"] for result in group if result["test_score"] is not None]
         rows.append(
             {
                 "model": model,
                 "dataset": dataset,
                 "preset": preset,
-                "metric": group[0]["metric"],
+                "metric": metric,
                 "splits": len(group),
-                "val": statistics.mean(100 * result["val_score"] for result in group),
+                "val": statistics.mean(unit * result["val_score"] for result in group),
                 **(summary(scores) if scores else dict.fromkeys(("mean", "std", "ci95"))),
                 "epochs": statistics.mean(result["epochs"] for result in group),
                 "seconds": statistics.mean(result["seconds"] for result in group),

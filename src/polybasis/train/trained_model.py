@@ -23,7 +23,8 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 
 from polybasis.checksums import FormerVersionWarning, read_document, write_document
-from polybasis.data.dataset import Metric, NodeDataset, Split
+from polybasis.data.dataset import NodeDataset, Split
+from polybasis.data.metrics import Metric, as_metric
 from polybasis.features import transform_features
 from polybasis.files import write_atomically
 from polybasis.foreign_files import regular_file
@@ -204,7 +205,7 @@ class TrainedModel:
                 model=model.eval(),
                 classes=tuple(classes),
                 num_features=features,
-                metric=document["metric"],
+                metric=as_metric(document["metric"]),
                 val_score=document["val_score"],
                 epochs=document["epochs"],
                 structure_only=document["structure_only"],

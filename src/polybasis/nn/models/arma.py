@@ -94,6 +94,11 @@ class ARMA(Model):
         self.last = ARMALayer(hidden_channels, out_channels, stacks, layers, skip_dropout, act=False)
         self.dropout = dropout
 
+    @property
+    def output_bias(self) -> Tensor:
+        bias: Tensor = self.last.roots[-1].bias  # type: ignore[assignment]
+        return bias.view(self.last.stacks, self.out_channels)
+
     def forward(self, x: Features, graph: Graph) -> Tensor:
         hidden: Tensor = self.first(dropout(x, self.dropout, self.training), graph).relu()
         logits: Tensor = self.last(dropout(hidden, self.dropout, self.training), graph)

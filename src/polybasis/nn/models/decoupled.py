@@ -83,6 +83,11 @@ class DecoupledGNN(Model):
         self.conv = conv
         self.dropout, self.filter_dropout, self.self_loops = dropout, filter_dropout, self_loops
 
+    def bias_response(self, graph: Graph) -> Tensor:
+        ones = torch.ones(graph.num_nodes, self.out_channels)
+        response: Tensor = self.conv(ones, graph.with_self_loops() if self.self_loops else graph)
+        return response
+
     def forward(self, x: Features, graph: Graph) -> Tensor:
         hidden = self.first(dropout(x, self.dropout, self.training)).relu()
         scores = self.last(dropout(hidden, self.dropout, self.training))

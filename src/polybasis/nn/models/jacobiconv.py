@@ -97,6 +97,14 @@ class JacobiConv(Model):
         self.conv = DecomposedFilter(out_channels, K, a, b, scale)
         self.dropout, self.filter_dropout = dropout, filter_dropout
 
+    @property
+    def output_bias(self) -> Tensor:
+        return self.lin.bias
+
+    def bias_response(self, graph: Graph) -> Tensor:
+        response: Tensor = self.conv(torch.ones(graph.num_nodes, self.out_channels), graph)
+        return response
+
     def forward(self, x: Features, graph: Graph) -> Tensor:
         scores = self.lin(dropout(x, self.dropout, self.training))
         filtered: Tensor = self.conv(dropout(scores, self.filter_dropout, self.training), graph)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy, one_hot
+from torch.nn.functional import one_hot
 
 from polybasis.features import Features, SparseFeatures, hstack
 from polybasis.graph import Graph
@@ -66,21 +68,28 @@ class LabelReuse(Model):
         dtype = x.values.dtype if isinstance(x, SparseFeatures) else x.dtype
         return Precomputed((hstack(x, one_hot(self.known + 1, self.out_channels + 1)[:, 1:].to(dtype)),))
 
-    def training_loss(self, x: Inputs, graph: Graph, nodes: Tensor, y: Tensor) -> Tensor:
-        """The mean cross entropy over the training nodes whose classes are hidden in this step.
+    @property
+    def output_bias(self) -> Tensor | None:
+        return self.model.output_bias
+
+    def bias_response(self, graph: Graph) -> Tensor | None:
+        return self.model.bias_response(graph)
+
+    def training_loss(self, x: Inputs, graph: Graph, nodes: Tensor, loss: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+        """The loss of the training nodes whose classes are hidden in this step.
 
         Args:
             x: features, or the result of :meth:`precompute`.
             graph: the graph, N nodes.
             nodes: the training nodes.
-            y: classes of all nodes, (N,).
+            loss: the loss of the logits of some nodes, (n, classes), given the nodes, (n,).
         """
         (labelled,) = self.precompute(x, graph).values
         hidden = torch.rand(len(nodes)) >= self.probability
         if not hidden.any():
             hidden.fill_(True)
         learned = nodes[hidden]
-        return cross_entropy(self.model(self._without(labelled, learned), graph)[learned], y[learned])
+        return loss(self.model(self._without(labelled, learned), graph)[learned], learned)
 
     def _without(self, x: Features, nodes: Tensor) -> Features:
         """The features with the classes of some training nodes removed."""

@@ -37,6 +37,10 @@ class LINK(Model):
         super().__init__(in_channels, hidden_channels, out_channels, num_nodes)
         self.lin = FeatureLinear(required_nodes(num_nodes, "link"), out_channels)
 
+    @property
+    def output_bias(self) -> Tensor:
+        return self.lin.bias
+
     def forward(self, x: Inputs, graph: Graph) -> Tensor:
         return self.lin(*self.precompute(x, graph).values)
 
@@ -94,6 +98,11 @@ class LINKX(Model):
         )
         self.net.edge_lin = _RowLinear(nodes, hidden_channels)
         self.net.node_mlp.lins[0] = FeatureLinear(in_channels, hidden_channels)
+
+    @property
+    def output_bias(self) -> Tensor:
+        bias: Tensor = self.net.final_mlp.lins[-1].bias
+        return bias
 
     def forward(self, x: Features, graph: Graph) -> Tensor:
         scores: Tensor = self.net(x, graph.derived(adjacency_rows))

@@ -43,6 +43,11 @@ class MLP(Model):
         self.lins = torch.nn.ModuleList(FeatureLinear(*pair) for pair in pairwise(widths))
         self.dropout = dropout
 
+    @property
+    def output_bias(self) -> Tensor:
+        bias: Tensor = self.lins[-1].bias  # type: ignore[assignment]
+        return bias
+
     def forward(self, x: Features, graph: Graph) -> Tensor:
         hidden: Tensor = self.lins[0](dropout(x, self.dropout, self.training))
         for lin in self.lins[1:]:

@@ -62,6 +62,20 @@ class Model(torch.nn.Module, ABC):
         """Whether the logits are known to be the same in training and in evaluation mode."""
         return False
 
+    @property
+    def output_bias(self) -> Tensor | None:
+        """The bias of the last linear layer, (.., out_channels), a view of a parameter; None if there is none."""
+        bias: Tensor | None = getattr(getattr(self, "last", None), "bias", None)
+        return bias
+
+    def bias_response(self, graph: Graph) -> Tensor | None:
+        """The change of the outputs with the output bias, (N, out_channels), if a filter follows it; None if it is 1.
+
+        Args:
+            graph: the graph, N nodes.
+        """
+        return None
+
     @abstractmethod
     def forward(self, x: Any, graph: Graph) -> Tensor:
         """Class scores (logits) of all nodes.

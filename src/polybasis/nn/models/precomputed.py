@@ -150,6 +150,11 @@ class PrecomputedGNN(Model):
         return self.conv.coordinates(gamma, sqrt_beta).to(self._dtype).unsqueeze(1)
 
     @property
+    def output_bias(self) -> Tensor:
+        bias: Tensor = self.lins[-1].bias  # type: ignore[assignment]
+        return bias
+
+    @property
     def _dtype(self) -> torch.dtype:
         dtype: torch.dtype = self.lins[0].weight.dtype  # type: ignore[assignment]
         return dtype

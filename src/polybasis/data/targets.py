@@ -1,0 +1,81 @@
+"""What is predicted for a node: one of several classes, several labels at once, or a number.
+
+The kind of a target is that of its tensor:
+
+==============  ==============================  ==========================
+kind            ``y``                           unknown
+==============  ==============================  ==========================
+classification  (N,), integers: class indices   -1
+multi-label     (N, labels), 0 or 1             a row of -1 or NaN
+regression      (N,), floating point            NaN
+==============  ==============================  ==========================
+"""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from polybasis.data.metrics import Metric, TargetKind
+
+BALANCED = 0.4  # the smallest class of a balanced target has this part of an equal share: 20 % of two classes
+
+
+def target_kind(y: Tensor) -> TargetKind:
+    """The kind of a target.
+
+    >>> import torch
+    >>> target_kind(torch.tensor([0.5, 2.0]))
+    'regression'
+    """
+    if y.ndim == 2:
+        return "multi-label"
+    return "regression" if y.is_floating_point() else "classification"
+
+
+def is_known(y: Tensor) -> Tensor:
+    """Whether the target of each node is known, boolean, (N,)."""
+    kind = target_kind(y)
+    if kind == "multi-label":
+        return (y >= 0).all(dim=1)
+    return ~y.isnan() if kind == "regression" else y >= 0
+
+
+def check_target(y: Tensor) -> None:
+    """Checks that multi-label and regression targets are valid; classes may be any integers from -1.
+
+    Raises:
+        ValueError: for infinite values, labels other than 0 and 1, or nodes of which only some labels are known.
+    """
+    kind, known = target_kind(y), is_known(y)
+    if kind == "regression" and y.isinf().any():
+        raise ValueError(f"the target of node {int(y.isinf().nonzero()[0])} is infinite; use NaN if it is unknown")
+    if kind == "multi-label":
+        wrong = known & ((y != 0) & (y != 1)).any(dim=1) | ~known & (y >= 0).any(dim=1)
+        if wrong.any():
+            node = int(wrong.nonzero()[0])
+            raise ValueError(f"node {node} has the labels {y[node].tolist()}; expected 0 or 1, or all -1 if unknown")
+
+
+def default_metric(y: Tensor, classes: int) -> Metric:
+    """The metric that suits a target and its balance.
+
+    Two classes of which one has less than 20 % of the nodes are scored by ``roc_auc``. Unlike accuracy, it does not
+    reward the prediction of one class; unlike ``average_precision``, it does not change with the share of positive
+    nodes and varies less between samples with few of them. More classes are imbalanced if the smallest has less than
+    40 % of an equal share; they are scored by ``balanced_accuracy``.
+
+    Args:
+        y: the target of every node.
+        classes: number of classes or labels.
+
+    >>> import torch
+    >>> default_metric(torch.tensor([0] * 98 + [1] * 2), 2)
+    'roc_auc'
+    """
+    kind = target_kind(y)
+    if kind != "classification":
+        return "roc_auc" if kind == "multi-label" else "rmse"
+    counts = y[y >= 0].bincount(minlength=classes)
+    if classes < 2 or int(counts.min()) * classes >= BALANCED * int(counts.sum()):
+        return "accuracy"
+    return "roc_auc" if classes == 2 else "balanced_accuracy"

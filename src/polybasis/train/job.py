@@ -311,7 +311,7 @@ def run_jobs(
                 file.found[job.key] = outcome
             if writes:
                 remove_checkpoints(checkpoints / f"{job.key}.safetensors")
-                claims.release(job, finished=True)
+                claims.release(job)
             if on_result is not None and not isinstance(outcome, OverflowError):
                 on_result(outcome)
 

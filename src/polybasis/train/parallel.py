@@ -33,7 +33,7 @@ def run_on_cluster(claims: Claims, cluster: str, checkpoints: Path, out: Path | 
                 outcome = error
             except Exception as error:
                 broken.append(error)
-                claims.release(claimed[number], finished=False)
+                claims.release(claimed[number])
                 continue
             record(claimed[number], outcome)
     if broken:
@@ -52,7 +52,7 @@ def run_in_processes(claims: Claims, processes: int, checkpoints: Path, record: 
     def handle(job: Job, outcome: Any) -> None:
         if isinstance(outcome, Exception) and not isinstance(outcome, OverflowError):
             broken.append(outcome)
-            claims.release(job, finished=False)
+            claims.release(job)
         else:
             record(job, outcome)
 

@@ -176,6 +176,26 @@ class TrainedModel:
             if old.name != weights:
                 old.unlink()
 
+    def export(self, path: str | Path, data: NodeDataset, *, any_graph: bool = False) -> None:
+        """Writes the model as a program of ``torch.export``, which maps features (N, F) to class scores (N, classes).
+
+        The program includes the feature transform and takes dense features in float32. The scores on ``data`` are
+        compared with those of the model before the file is written. Load it with ``torch.export.load`` after ``import
+        polybasis.operators``; the names of the classes are in its file ``polybasis.json``.
+
+        Args:
+            path: the file, ``NAME.pt2``.
+            data: the graph that becomes part of the program, or, with ``any_graph``, an example.
+            any_graph: whether the program takes the graph too, as ``edge_index`` (2, E) and, if ``data`` is weighted,
+                ``edge_weight`` (E,), with any numbers of nodes and edges.
+
+        Raises:
+            ValueError: if the model cannot be exported or applied to the data; the message gives the reason.
+        """
+        from polybasis.train.export import export
+
+        export(self, Path(path), data, any_graph=any_graph)
+
     @classmethod
     def load(cls, path: str | Path, model_file: str | Path | None = None) -> TrainedModel:
         """Reads a saved model.

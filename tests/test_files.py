@@ -7,14 +7,25 @@ import resource
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
+from filelock import Timeout
 
-from polybasis.files import append_line, read_lines, remove_stale_files, temporary_path, write_atomically
+from polybasis.files import (
+    append_line,
+    exclusive,
+    lock_folder,
+    lock_for,
+    read_lines,
+    remove_stale_files,
+    temporary_path,
+    write_atomically,
+)
 from polybasis.processes import may_be_alive, process_name, uninterrupted
 from polybasis.store import GraphFolder, build_graph_folder
 from polybasis.store.arrays import VectorWriter, save_array
@@ -127,3 +138,95 @@ def test_arrays_that_do_not_fit_on_the_disk_raise_an_error(limit: int, tmp_path:
     for name in ("array", "vector"):
         assert np.array_equal(np.load(tmp_path / f"{name}.npy"), numbers)
     assert GraphFolder.open(tmp_path / "graph").nonzeros == 2000
+
+
+# ---- locks ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of lock files, in a temporary folder of this test's own, which child processes share."""
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    return lock_folder()
+
+
+def started(code: str, *arguments: object) -> subprocess.Popen[str]:
+    return subprocess.Popen([sys.executable, "-c", code, *map(str, arguments)], stdout=subprocess.PIPE, text=True)
+
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from polybasis.files import lock_for
+with lock_for(Path(sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(600)
+"""
+
+
+def test_released_locks_leave_no_files(locks: Path, tmp_path: Path) -> None:
+    def interrupted() -> None:
+        with exclusive(tmp_path / "graph", "is building graph"):
+            assert len(list(locks.iterdir())) == 1
+            raise KeyboardInterrupt
+
+    append_line(tmp_path / "r.jsonl", "{}")
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    lock = lock_for(tmp_path / "job")
+    lock.acquire()
+    lock.release()
+    assert not list(locks.iterdir())
+
+
+def test_lock_files_of_killed_processes_are_removed_and_held_ones_are_not(locks: Path, tmp_path: Path) -> None:
+    killed, alive = (started(HOLD, tmp_path / name) for name in ("killed", "alive"))
+    try:
+        for process in (killed, alive):
+            assert process.stdout is not None
+            assert process.stdout.readline() == "held\n"
+        killed.kill()
+        killed.wait()
+        assert len(list(locks.iterdir())) == 2
+        with lock_for(tmp_path / "other"):
+            assert len(list(locks.iterdir())) == 2  # the held one and this one
+        with pytest.raises(Timeout):
+            lock_for(tmp_path / "alive").acquire(timeout=0)
+        with lock_for(tmp_path / "killed", timeout=0):
+            pass
+    finally:
+        for process in (killed, alive):
+            process.kill()
+            process.communicate()
+
+
+COUNT = """
+import sys
+from pathlib import Path
+from polybasis.files import lock_for
+path = Path(sys.argv[1])
+for _ in range(int(sys.argv[2])):
+    with lock_for(path):
+        number = int(path.read_text())
+        path.write_text("")
+        path.write_text(str(number + 1))
+"""
+
+
+def test_a_lock_whose_file_is_removed_still_excludes_others(locks: Path, tmp_path: Path) -> None:
+    """Every release removes the file that other processes are waiting for; no count is lost."""
+    counter = tmp_path / "counter"
+    counter.write_text("0")
+    processes = [started(COUNT, counter, 400) for _ in range(4)]
+    assert [process.wait() for process in processes] == [0] * 4
+    assert counter.read_text() == "1600"
+    assert not list(locks.iterdir())
+
+
+def test_a_folder_of_locks_that_is_a_link_is_refused(locks: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    locks.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(PermissionError, match="is not a folder of this user; remove it, or set TMPDIR"):
+        lock_for(tmp_path / "r.jsonl")

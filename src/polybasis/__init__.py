@@ -18,11 +18,14 @@ if TYPE_CHECKING:
     from polybasis import nn as nn
     from polybasis import store as store
     from polybasis import train as train
+    from polybasis.bases.names import register_basis as register_basis
     from polybasis.classifier import NodeClassifier as NodeClassifier
     from polybasis.graph import Graph as Graph
     from polybasis.graph_filter import GraphFilter as GraphFilter
     from polybasis.krylov.basis import OptimalBasis as OptimalBasis
     from polybasis.krylov.filters import optimal_basis as optimal_basis
+    from polybasis.nn.models.own_models import load_model_file as load_model_file
+    from polybasis.nn.models.own_models import register_model as register_model
     from polybasis.responses import apply_response as apply_response
     from polybasis.store.basis_store import open_store as open_store
 
@@ -31,6 +34,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
     __name__,
     {
         "bases": [],
+        "bases.names": ["register_basis"],
         "classifier": ["NodeClassifier"],
         "data": [],
         "graph": ["Graph"],
@@ -39,6 +43,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "krylov.basis": ["OptimalBasis"],
         "krylov.filters": ["optimal_basis"],
         "nn": [],
+        "nn.models.own_models": ["load_model_file", "register_model"],
         "responses": ["apply_response"],
         "store": [],
         "store.basis_store": ["open_store"],

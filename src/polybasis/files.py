@@ -9,9 +9,11 @@ import os
 import re
 import secrets
 import shutil
+import stat
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,18 +26,52 @@ logger = logging.getLogger("polybasis")
 _TEMPORARY = re.compile(r"\..+\.([0-9a-f]+-[0-9]+)\.[0-9a-f]{8}\.tmp", re.DOTALL)
 
 
-def lock_for(path: Path, timeout: float = -1) -> FileLock:
+class PathLock(FileLock):
+    """A lock whose file is removed when the lock is released.
+
+    The file is removed while the lock is held. A process that has opened the removed file gets a lock that guards
+    nothing; filelock notices that the file has no name any more and opens a new one.
+    """
+
+    def _release(self) -> None:
+        Path(self.lock_file).unlink(missing_ok=True)
+        super()._release()
+
+
+def lock_for(path: Path, timeout: float = -1) -> PathLock:
     """A lock on a file or folder, shared by all processes of this user on this machine.
 
-    The lock file is in the system's temporary folder, because the data's own folder may be read-only.
+    The lock file is in the system's temporary folder, because the data's own folder may be read-only. It is removed
+    when the lock is released; those of killed processes are removed by the next process that takes a lock.
 
     Args:
         path: the file or folder; it need not exist.
         timeout: seconds to wait before :class:`filelock.Timeout` is raised; -1 waits forever.
+
+    Raises:
+        PermissionError: if the folder of the lock files belongs to another user.
     """
+    folder = lock_folder()
+    folder.mkdir(mode=0o700, exist_ok=True)
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
+        raise PermissionError(f"{folder} is not a folder of this user; remove it, or set TMPDIR to another folder")
+    _remove_stale_locks(folder)
+    name = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:16]
+    return PathLock(folder / f"{name}.lock", timeout=timeout)
+
+
+def lock_folder() -> Path:
+    """The folder of this user's lock files."""
     # Use the user ID: users in containers may have no name.
-    name = hashlib.sha256(f"{os.getuid()} {path.resolve()}".encode()).hexdigest()[:16]
-    return FileLock(Path(tempfile.gettempdir()) / f"polybasis-{name}.lock", timeout=timeout)
+    return Path(tempfile.gettempdir()) / f"polybasis-locks-{os.getuid()}"
+
+
+@cache  # once in a process
+def _remove_stale_locks(folder: Path) -> None:
+    for path in folder.glob("*.lock"):
+        with suppress(Timeout), PathLock(path, timeout=0):  # nobody holds it; releasing it removes the file
+            pass
 
 
 @contextmanager

@@ -43,9 +43,9 @@ def _verify(path: Path, on_bytes: OnBytes | None) -> str:
         GraphFolder.open(path).verify(on_bytes)
         return "graph folder"
     if (path / "model.json").exists():
-        from polybasis.train.trained_model import TrainedModel
+        from polybasis.train.trained_model import verify_model
 
-        TrainedModel.load(path)
+        verify_model(path)
         return "model"
     if path.suffix == ".safetensors":
         from polybasis.train.checkpoint import verify_checkpoint

@@ -120,18 +120,21 @@ def test_train_applies_or_refuses_every_flag(
 SAVED = {
     "predict": {
         "--edges": {"tables"}, "--features": {"tables"}, "--out": EVERYWHERE, "--data-root": {"data set"},
-        "--json": EVERYWHERE, "--spreadsheet-safe": EVERYWHERE,
+        "--json": EVERYWHERE, "--spreadsheet-safe": EVERYWHERE, "--model-file": set(),
     },
     "evaluate": {
         "--edges": {"tables"}, "--features": {"tables"}, "--labels": {"tables"}, "--data-root": {"data set"},
-        "--json": EVERYWHERE,
+        "--json": EVERYWHERE, "--model-file": set(),
     },
     "plot": {
         "--edges": {"tables"}, "--features": {"tables"}, "--out": EVERYWHERE, "--data-root": {"data set"},
-        "--json": EVERYWHERE,
+        "--json": EVERYWHERE, "--model-file": set(),
     },
 }  # fmt: skip
-VALUES = {"--edges": "e.csv", "--features": "f.csv", "--labels": "l.csv", "--out": "out", "--data-root": "data"}
+VALUES = {
+    "--edges": "e.csv", "--features": "f.csv", "--labels": "l.csv", "--out": "out", "--data-root": "data",
+    "--model-file": "m.py",
+}  # fmt: skip
 
 
 @pytest.fixture(scope="session")

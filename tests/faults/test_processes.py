@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import time
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 from faults import hazards, kills
 from faults.commands import results_in
 from faults.record import describe_failures
-from faults.running import send, start_forked
+from faults.running import send, start_command, start_forked
 
 pytestmark = pytest.mark.slow
 TRAIN = "train csbm --model mlp --set hidden=8 --results out/r.jsonl"
@@ -63,3 +64,24 @@ def test_workers_stop_with_their_parent_and_finished_runs_are_kept(number: int, 
         assert running.errors().splitlines()[-1].endswith(line)
         assert "Traceback" not in running.errors()
     assert len(results_in(tmp_path)) == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_commands_leave_no_lock_files(number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A killed command leaves the lock of its job, which the next command removes."""
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    words = [sys.executable, "-m", "polybasis", *TRAIN.split(), "--set", "patience=1000000", "--epochs"]
+    running = start_command([*words, "1000000"], tmp_path, tmp_path / "long.err")
+    try:
+        limit = time.monotonic() + 60
+        while not list(tmp_path.glob("tmp/polybasis-locks-*/*")) and time.monotonic() < limit:
+            time.sleep(0.02)
+        assert list(tmp_path.glob("tmp/polybasis-locks-*/*"))
+        assert send(running, number, "parent")
+        running.wait(10)
+    finally:
+        running.end()
+    assert len(list(tmp_path.glob("tmp/polybasis-locks-*/*"))) == (number == signal.SIGKILL)
+    assert start_command([*words, "2"], tmp_path, tmp_path / "short.err").wait() == 0
+    assert not list(tmp_path.glob("tmp/polybasis-locks-*/*"))

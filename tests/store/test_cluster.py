@@ -17,6 +17,7 @@ from conftest import random_graph
 from test_store import assert_same_store
 
 from polybasis import cluster, native
+from polybasis.nn.models.own_models import load_model_file
 from polybasis.store import GraphFolder, build_graph_folder
 from polybasis.store.precomputation import precompute
 from polybasis.train.config import Config
@@ -99,3 +100,13 @@ def test_a_search_on_a_cluster_shares_one_study(two_machines: Any, tmp_path: Pat
 def test_an_address_without_a_cluster_is_named() -> None:
     with pytest.raises(ConnectionError, match=r"no Ray cluster at 127\.0\.0\.1:1"):
         list(cluster.map_on_ray(int, [("1",)], address="127.0.0.1:1"))
+
+
+def test_jobs_with_an_own_model_run_on_a_cluster(two_machines: Any, tmp_path: Path) -> None:
+    """Workers run the file that defines the model; the results are those of this machine."""
+    (tmp_path / "mine.py").write_text("from polybasis.nn.models import MLP\n\nclass Net(MLP):\n    pass\n")
+    config = Config.of(load_model_file(tmp_path / "mine.py", "Net"), hidden=8, epochs=3)
+    jobs = [Job(config, Source.named("csbm"), "per-class", split, split) for split in range(2)]
+    found = run_jobs(jobs, tmp_path / "cluster.jsonl", cluster=two_machines.address)
+    alone = run_jobs(jobs, tmp_path / "alone.jsonl")
+    assert [result["test_score"] for result in found] == [result["test_score"] for result in alone]

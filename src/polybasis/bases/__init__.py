@@ -4,7 +4,7 @@ from polybasis.bases.bernstein import Bernstein
 from polybasis.bases.classical import Chebyshev, Jacobi, Legendre, Monomial
 from polybasis.bases.favard import Favard
 from polybasis.bases.interpolation import ChebyshevInterpolation
-from polybasis.bases.names import named_basis
+from polybasis.bases.names import named_basis, register_basis
 from polybasis.bases.polynomial import PolynomialBasis, ThreeTermBasis
 from polybasis.recurrence import Recurrence
 
@@ -20,4 +20,5 @@ __all__ = [
     "Recurrence",
     "ThreeTermBasis",
     "named_basis",
+    "register_basis",
 ]

@@ -14,7 +14,7 @@ from typing import Annotated, Any, NoReturn, TextIO
 import typer
 
 from polybasis import __version__
-from polybasis.cli import bench, datasets, demo, precompute, predict, reproduce, train, tune, verify
+from polybasis.cli import bench, datasets, demo, export, precompute, predict, reproduce, results, train, tune, verify
 from polybasis.cli.printable import printable
 
 # ClickException, as the base class of UsageError, the base class of BadParameter: Typer may bundle its own Click.
@@ -32,7 +32,9 @@ app.command("train", short_help="Train a model.")(train.train)
 app.command("predict", short_help="Predict the class of every node.")(predict.predict)
 app.command("evaluate")(predict.evaluate)
 app.command("plot", short_help="Plot the filters of a saved model.")(predict.plot)
+app.command("export", short_help="Export a saved model as a program of torch.export.")(export.export)
 app.command("tune", short_help="Search for hyperparameters on validation data.")(tune.tune)
+app.command("results", short_help="Print a table of results.")(results.results)
 app.add_typer(datasets.app, name="datasets", short_help="List data sets; build graph folders.")
 app.command("precompute", short_help="Compute the basis of a graph once.")(precompute.precompute)
 app.command("verify", short_help="Verify the checksums of stores, graph folders and models.")(verify.verify)

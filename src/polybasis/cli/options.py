@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from polybasis.data.catalogue import CATALOGUE
-from polybasis.nn.models.names import MODEL_CLASSES
+from polybasis.nn.models.names import MODEL_CLASSES, model_names
 
 if TYPE_CHECKING:
     from polybasis.train.job import Source
@@ -21,7 +21,7 @@ def _dataset_names(incomplete: str) -> list[str]:
 
 
 def _model_names(incomplete: str) -> list[str]:
-    return [name for name in MODEL_CLASSES if name.startswith(incomplete)]
+    return [name for name in model_names() if name.startswith(incomplete)]
 
 
 SourceName = Annotated[
@@ -35,9 +35,15 @@ ModelName = Annotated[
     str | None,
     typer.Option(
         "--model",
-        help=f"One of {', '.join(MODEL_CLASSES)}; train: or auto; default: optbasisgnn.",
+        metavar="NAME|FILE.py:Class",
+        help=f"One of {', '.join(MODEL_CLASSES)}; train: or auto; default: optbasisgnn. Own models: the name of an "
+        "installed one, or FILE.py:Class, which runs the file.",
         autocompletion=_model_names,
     ),
+]
+ModelFile = Annotated[
+    Path | None,
+    typer.Option(help="The file of an own model, FILE.py; it runs only if the model was trained with it."),
 ]
 Edges = Annotated[
     Path | None, typer.Option(help="Own graph: .csv or .parquet with columns source, target and, optionally, weight.")
@@ -88,7 +94,7 @@ def parse_values(texts: list[str], **flags: Any) -> dict[str, Any]:
         except tomllib.TOMLDecodeError:
             parsed = value
         table, dot, role = name.partition(".")
-        if table in ("name", "precomputed", "arguments", "preset"):
+        if table in ("name", "precomputed", "arguments", "preset", "sha256"):
             raise ValueError(f"--set {text}: {table} cannot be set; choose the model with --model")
         if name in values or (dot and not isinstance(values.get(table, {}), dict)):
             raise ValueError(f"--set {text}: {table} is set twice")
@@ -97,6 +103,15 @@ def parse_values(texts: list[str], **flags: Any) -> dict[str, Any]:
         else:
             values[name] = parsed
     return values | {name: value for name, value in flags.items() if value is not None}
+
+
+def known_model(name: str | None) -> str | None:
+    """The name of the model that --model selects; ``FILE.py:Class`` runs the file and registers its model."""
+    if name is None or ".py:" not in name:
+        return name
+    from polybasis.nn.models.own_models import load_model_file
+
+    return load_model_file(name)
 
 
 def chosen_source(

@@ -10,7 +10,17 @@ from typing import Annotated, Any
 
 import typer
 
-from polybasis.cli.options import AsJson, DataRoot, Edges, Features, Labels, ModelFolder, SourceName, chosen_source
+from polybasis.cli.options import (
+    AsJson,
+    DataRoot,
+    Edges,
+    Features,
+    Labels,
+    ModelFile,
+    ModelFolder,
+    SourceName,
+    chosen_source,
+)
 from polybasis.cli.printable import echo, printable, spreadsheet_safe
 
 
@@ -21,6 +31,7 @@ def predict(
     features: Features = None,
     out: Annotated[Path | None, typer.Option(help="CSV file; default: standard output.")] = None,
     data_root: DataRoot = None,
+    model_file: ModelFile = None,
     spreadsheet: Annotated[
         bool,
         typer.Option("--spreadsheet-safe", help="Prefix names that a spreadsheet would run as formulas with '."),
@@ -33,7 +44,7 @@ def predict(
     """
     from polybasis.train.trained_model import TrainedModel
 
-    trained = TrainedModel.load(model)
+    trained = TrainedModel.load(model, model_file)
     data = chosen_source(source, edges, features, None, data_root).open()
     probabilities = trained.predict_proba(data)
     names, best = data.node_names(), probabilities.argmax(axis=1)
@@ -79,6 +90,7 @@ def evaluate(
     features: Features = None,
     labels: Labels = None,
     data_root: DataRoot = None,
+    model_file: ModelFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Score a saved model on labelled nodes.
@@ -95,7 +107,7 @@ def evaluate(
     if source is None and edges is not None and labels is None:
         raise ValueError("--edges needs --labels FILE to score against")
     chosen = chosen_source(source, edges, features, labels, data_root)
-    rows = scores_of(TrainedModel.load(model), chosen)
+    rows = scores_of(TrainedModel.load(model, model_file), chosen)
     if as_json:
         print_json(rows)
         return
@@ -115,6 +127,7 @@ def plot(
     features: Features = None,
     out: Annotated[Path, typer.Option(help="Folder of the figures.")] = Path("plots"),
     data_root: DataRoot = None,
+    model_file: ModelFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Plot the filters of a saved model: responses by channel, basis polynomials, weight functions."""
@@ -122,7 +135,7 @@ def plot(
     from polybasis.report.model_figures import draw_model
     from polybasis.train.trained_model import TrainedModel
 
-    trained = TrainedModel.load(model)
+    trained = TrainedModel.load(model, model_file)
     paths = draw_model(trained, chosen_source(source, edges, features, None, data_root).open(), out)
     if as_json:
         print_json([str(path) for path in paths])

@@ -252,6 +252,7 @@ def tune_honest(
     presets: Annotated[Path, typer.Option(help="Folder of the presets.")] = Path("src/polybasis/presets/honest"),
     out: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("results/honest"),
     data_root: DataRoot = None,
+    as_json: AsJson = False,
 ) -> None:
     """Tune the rows of `reproduce honest` on validation data: as many settings and as much time for each.
 
@@ -259,15 +260,18 @@ def tune_honest(
     """
     import torch
 
-    from polybasis.cli.display import console, print_candidate
+    from polybasis.cli.display import console, print_candidate, print_json
     from polybasis.experiments import honest as table
 
     torch.set_num_threads(1)
+    files = []
     known = (*(name for name in table.DATASETS if name not in table.CAMPUSES), table.TUNING_CAMPUS)
     for dataset in _names(datasets, known + table.MORE_DATASETS, "data set", known):
         for row in _names(rows, tuple(name for name in table.ROWS if name != table.AUTO), "row"):
             console.print(f"{row} on {dataset}", highlight=False)
-            table.tune(row, dataset, presets, out, data_root, print_candidate)
+            files.append(table.tune(row, dataset, presets, out, data_root, print_candidate))
+    if as_json:
+        print_json([str(file) for file in files])
 
 
 @app.command("campuses")

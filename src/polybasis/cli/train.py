@@ -19,6 +19,7 @@ from polybasis.cli.options import (
     SourceName,
     Threads,
     chosen_source,
+    known_model,
     parse_values,
     refuse,
 )
@@ -99,7 +100,7 @@ def train(
         refuse("--jobs", jobs if jobs > 1 else None, "torchrun, whose processes train one model together")
         if not on_store:
             raise ValueError("torchrun can train on stores only; start polybasis without torchrun")
-    protocol = protocol or chosen.protocol
+    model, protocol = known_model(model), protocol or chosen.protocol
     numbers = range(splits) if split is None else range(split, split + 1)
     if model == AUTO:
         given = {"--config": config, "--set": set_values, "--lr": lr, "--epochs": epochs, "--batch-size": batch_size}

@@ -17,6 +17,7 @@ from polybasis.cli.options import (
     Ray,
     SourceName,
     chosen_source,
+    known_model,
     refuse,
 )
 from polybasis.cli.printable import echo
@@ -56,6 +57,7 @@ def tune(
     from polybasis.cluster import map_on_ray
     from polybasis.data.dataset import NodeDataset
     from polybasis.files import write_atomically
+    from polybasis.registry import definitions
     from polybasis.train.config import Config, load_preset
     from polybasis.train.tune import Search, run_worker
     from polybasis.train.tune import tune as search_for
@@ -68,12 +70,13 @@ def tune(
     data = chosen.open()
     if not isinstance(data, NodeDataset):
         raise ValueError(f"{source} is a store; tune on its graph folder or data set")
+    model = known_model(model)
     shared = None if start is None else Config.from_toml(start)
     if shared is not None and model not in (None, shared.model.name):
         raise ValueError(f"--model is {model}; {start} is for {shared.model.name}")
     name = model or (shared.model.name if shared is not None else "optbasisgnn")
-    study = study or Path("runs") / f"tune-{name}-{chosen.name}.log"
-    out = out or Path("runs") / f"{name}-{chosen.name}.toml"
+    stem = f"{name.replace(':', '-')}-{chosen.name}"
+    study, out = study or Path("runs") / f"tune-{stem}.log", out or Path("runs") / f"{stem}.toml"
     published = load_preset(name, chosen.name)
     if published is not None and published.model.precomputed:
         published = None
@@ -89,7 +92,7 @@ def tune(
         known=published,
     )
     if ray is not None:
-        jobs = [(chosen, search, seed + number) for number in range(workers or 4)]
+        jobs = [(chosen, search, seed + number, definitions()) for number in range(workers or 4)]
         for _, result in map_on_ray(run_worker, jobs, address=ray):
             result()
 

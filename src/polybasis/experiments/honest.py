@@ -71,7 +71,7 @@ def tune(
     folder: Path,
     root: str | None = None,
     on_candidate: OnCandidate | None = None,
-) -> None:
+) -> Path:
     """Tunes a row on validation data and writes its preset, unless there is one.
 
     The settings of the row, the same number for every row, compete in a race on the first split; see
@@ -84,10 +84,13 @@ def tune(
         folder: folder of the results; the scores of all settings go to ``tuning.jsonl`` in it.
         root: folder of the data sets.
         on_candidate: called with the outcome of each setting.
+
+    Returns:
+        The file of the preset.
     """
     file = presets / row / f"{dataset}.toml"
     if file.exists():
-        return
+        return file
     model, arguments = ROWS[row]
     settings = settings_of(model)
     configs = {name: Config.of(model, **arguments, **values, preset="honest") for name, values in settings.items()}
@@ -106,6 +109,7 @@ def tune(
     )
     file.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(file, (comment + best.config.to_toml()).encode())
+    return file
 
 
 def plan_jobs(

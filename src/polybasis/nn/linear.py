@@ -42,7 +42,11 @@ def dropout(x: F, p: float, training: bool, offset: int = 0) -> F:
 
 
 class FeatureLinear(torch.nn.Linear):
-    """A linear layer that takes dense and sparse features."""
+    """A linear layer that takes dense and sparse features.
+
+    The arguments ``in_features``, ``out_features``, ``bias``, ``device`` and ``dtype`` are those of
+    :class:`torch.nn.Linear`.
+    """
 
     def __call__(self, input: Features) -> Tensor:
         return cast(Tensor, super().__call__(input))

@@ -64,7 +64,8 @@ class PolyConv(FixedBasisLayer):
         channels: The number of channels.
         K: The degree; a channel has K+1 coefficients.
         basis: A :class:`polybasis.bases.PolynomialBasis` or its name: ``"monomial"``, ``"chebyshev"``,
-            ``"chebyshev-interpolation"``, ``"bernstein"``, ``"jacobi"`` or ``"legendre"``.
+            ``"chebyshev-interpolation"``, ``"bernstein"``, ``"jacobi"``, ``"legendre"``, or that of a basis registered
+            with :func:`polybasis.register_basis`.
 
     Shapes:
         - **input:** x (N, channels) or (B, N, channels), edge_index (2, E) or a :class:`polybasis.Graph`, edge_weight

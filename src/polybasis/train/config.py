@@ -41,6 +41,7 @@ from polybasis.features import FeatureTransform
 from polybasis.foreign_files import read_toml
 from polybasis.nn.filter_layer import Role
 from polybasis.nn.models.model import Model, model_class
+from polybasis.nn.models.own_models import model_file
 
 if TYPE_CHECKING:
     from polybasis.nn.models.ensemble import Ensemble
@@ -61,12 +62,14 @@ class ModelConfig:
         hidden: hidden width.
         precomputed: whether the model's filter uses a precomputed basis of the features, as in a store.
         arguments: the model's own hyperparameters, such as ``K`` and ``dropout``.
+        sha256: SHA-256 hash of the file that defines a model ``FILE.py:Class``; None for other models.
     """
 
     name: str
     hidden: int = 64
     precomputed: bool = False
     arguments: dict[str, Any] = field(default_factory=dict)
+    sha256: str | None = None
 
 
 @dataclass(frozen=True)
@@ -182,7 +185,7 @@ class Config:
         """
         if not precomputed:
             defaults = model_class(model).training_defaults
-            return _changed(cls, {"model": ModelConfig(model, precomputed=precomputed)}, {**defaults, **values})
+            return _changed(cls, {"model": ModelConfig(model, sha256=_sha256(model))}, {**defaults, **values})
         lr = {"linear": 0.001, "coefficients": 0.01, "recurrence": 0.01}
         sections = {
             "model": ModelConfig(model, hidden=512, precomputed=precomputed),
@@ -224,6 +227,9 @@ class Config:
 
     def __post_init__(self) -> None:
         known = self.hyperparameters()
+        if self.model.sha256 != _sha256(self.model.name):
+            found = f"the loaded file has {_sha256(self.model.name)}"
+            raise ValueError(f"{self.model.name} was configured with the SHA-256 hash {self.model.sha256}; {found}")
         for name in self.model.arguments:
             if name not in known:
                 raise ValueError(f"{self.model.name} has no argument {name!r}; expected {', '.join(known) or 'none'}")
@@ -278,7 +284,9 @@ class Config:
 
     def hyperparameters(self) -> dict[str, Any]:
         """The model's own arguments with their defaults."""
-        return _hyperparameters(self.model.name, self.model.precomputed)
+        if self.model.precomputed:
+            return _precomputed_hyperparameters(self.model.name)
+        return _hyperparameters(model_class(self.model.name))
 
     def make_model(self, features: int, classes: int, nodes: int, target: TargetKind = "classification") -> Model:
         """A new model for the given numbers of features, classes (or other outputs) and nodes."""
@@ -324,6 +332,7 @@ class Config:
         model = self.model
         document["model"] = {"name": model.name, "hidden": model.hidden}
         document["model"] |= {"precomputed": True} if model.precomputed else {}
+        document["model"] |= {"sha256": model.sha256} if model.sha256 is not None else {}
         document["model"] |= model.arguments
         for section in ("optimizer", "stopping", "loss"):
             values = {item.name: getattr(getattr(self, section), item.name) for item in fields(SECTIONS[section])}
@@ -389,12 +398,27 @@ class Config:
 
 
 @cache
-def _hyperparameters(model: str, precomputed: bool) -> dict[str, Any]:
-    if not precomputed:
-        return model_class(model).hyperparameters()
+def _hyperparameters(cls: type[Model]) -> dict[str, Any]:
+    found = cls.hyperparameters()
+    reserved = sorted(found.keys() & {*_SECTION_OF, *(item.name for item in fields(Config))})
+    if reserved:
+        raise ValueError(
+            f"{cls.__name__} has an argument {reserved[0]!r}, which is a key of every configuration; rename it"
+        )
+    return found
+
+
+@cache
+def _precomputed_hyperparameters(model: str) -> dict[str, Any]:
     from polybasis.nn.models.precomputed import precomputed_hyperparameters
 
     return precomputed_hyperparameters(model)
+
+
+def _sha256(model: str) -> str | None:
+    """The hash of the file that defines a model, or None."""
+    file = model_file(model)
+    return None if file is None else file.sha256
 
 
 def _changed(kind: type[Config], entries: dict[str, Any], values: dict[str, Any]) -> Config:

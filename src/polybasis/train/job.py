@@ -19,6 +19,7 @@ from polybasis.code_version import code_version
 from polybasis.data.catalogue import CATALOGUE, load, unknown_dataset
 from polybasis.data.dataset import NodeDataset
 from polybasis.files import is_temporary, remove_stale_files
+from polybasis.nn.models.own_models import model_file
 from polybasis.processes import noting_interruption, uninterrupted
 from polybasis.store.basis_store import BasisStore, open_store
 from polybasis.store.graph_folder import GraphFolder
@@ -249,6 +250,9 @@ def run_job(
         "code": code,
         "versions": {name: version(name) for name in ("polybasis", "torch", "torch_geometric")},
     }
+    file = model_file(config.model.name)
+    if file is not None:
+        result["model_file"] = str(file.file)
     if isinstance(data, BasisStore):
         result |= {"waited": round(fitted.task.waited, 3), "processes": 1 if group is None else group.size}
     if out is not None and fitted.task.writes:
@@ -256,6 +260,7 @@ def run_job(
 
         provenance = {name: result[name] for name in ("key", "dataset", "protocol", "split", "seed", "test_score")}
         provenance["data"] = data.dataset_identity
+        provenance |= {"model_file": result["model_file"]} if file is not None else {}
         TrainedModel.of(config, fitted, provenance).save(out)
     return result
 
@@ -319,7 +324,7 @@ def run_jobs(
                 file.found[job.key] = outcome
             if writes:
                 remove_checkpoints(checkpoints / f"{job.key}.safetensors")
-                claims.release(job, finished=True)
+                claims.release(job)
             if on_result is not None and not isinstance(outcome, OverflowError):
                 on_result(outcome)
 

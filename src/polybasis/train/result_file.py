@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from filelock import FileLock, Timeout
+from filelock import Timeout
 
-from polybasis.files import append_line, lock_for, parse_lines
+from polybasis.files import PathLock, append_line, lock_for, parse_lines
 from polybasis.foreign_files import regular_file
 from polybasis.train.results import Result
 
@@ -82,7 +82,7 @@ class Claims:
         self._open = deque(jobs)
         self._taken: deque[Job] = deque()  # by other processes
         self._file, self._is_finished = file, is_finished
-        self._held: dict[str, FileLock] = {}
+        self._held: dict[str, PathLock] = {}
         self._notified = False
 
     def next(self, *, wait: bool = True) -> Job | None:
@@ -125,16 +125,13 @@ class Claims:
         self._held[job.key] = lock
         self._file.refresh()
         if self._is_finished(job.key):
-            self.release(job, finished=True)
+            self.release(job)
             return False
         return True
 
-    def release(self, job: Job, *, finished: bool) -> None:
-        """Releases a job; the lock file of a finished job is not needed any more."""
-        lock = self._held.pop(job.key)
-        if finished:
-            Path(lock.lock_file).unlink(missing_ok=True)
-        lock.release()
+    def release(self, job: Job) -> None:
+        """Releases a job."""
+        self._held.pop(job.key).release()
 
     def release_all(self) -> None:
         """Releases all claims."""

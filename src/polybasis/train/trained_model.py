@@ -10,6 +10,8 @@ from __future__ import annotations
 import hashlib
 import re
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -29,6 +31,8 @@ from polybasis.features import transform_features
 from polybasis.files import write_atomically
 from polybasis.foreign_files import regular_file
 from polybasis.nn.models.model import Model
+from polybasis.nn.models.own_models import load_model_file
+from polybasis.nn.models.own_models import model_file as model_file_of
 from polybasis.store.basis_store import BasisStore
 from polybasis.train.config import Config
 from polybasis.train.fitting import Fit
@@ -173,29 +177,43 @@ class TrainedModel:
             if old.name != weights:
                 old.unlink()
 
+    def export(self, path: str | Path, data: NodeDataset, *, any_graph: bool = False) -> None:
+        """Writes the model as a program of ``torch.export``, which maps features (N, F) to class scores (N, classes).
+
+        The program includes the feature transform and takes dense features in float32. The scores on ``data`` are
+        compared with those of the model before the file is written. Load it with ``torch.export.load`` after ``import
+        polybasis.operators``; the names of the classes are in its file ``polybasis.json``.
+
+        Args:
+            path: the file, ``NAME.pt2``.
+            data: the graph that becomes part of the program, or, with ``any_graph``, an example.
+            any_graph: whether the program takes the graph too, as ``edge_index`` (2, E) and, if ``data`` is weighted,
+                ``edge_weight`` (E,), with any numbers of nodes and edges.
+
+        Raises:
+            ValueError: if the model cannot be exported or applied to the data; the message gives the reason.
+        """
+        from polybasis.train.export import export
+
+        export(self, Path(path), data, any_graph=any_graph)
+
     @classmethod
-    def load(cls, path: str | Path) -> TrainedModel:
+    def load(cls, path: str | Path, model_file: str | Path | None = None) -> TrainedModel:
         """Reads a saved model.
+
+        Args:
+            path: the folder.
+            model_file: the file that defines the model, if it was trained with ``--model FILE.py:Class``. Its hash must
+                be the recorded one; otherwise it does not run. Loading never runs a file that is not given here.
 
         Raises:
             FileNotFoundError: if the folder does not contain a model.
             ValueError: if the model is damaged or has an unsupported version.
         """
         folder = Path(path)
-        place = folder / "model.json"
-        if not place.exists():
-            raise FileNotFoundError(f"{place} does not exist; {folder} is not a saved model")
-        try:
-            document = read_document(place, sealed=lambda document: document.get("version") == VERSION)
-            if document.get("format") != KIND or document.get("version") not in (OLDEST, VERSION):
-                found = f"format {document.get('format')!r}, version {document.get('version')}"
-                raise ValueError(f"{found}; expected {KIND!r}, version {VERSION}")
-            if document["version"] < VERSION:
-                warnings.warn(
-                    f"{place} was written by an earlier version, without a checksum; train again to have it verified",
-                    FormerVersionWarning,
-                    stacklevel=2,
-                )
+        with _errors_naming_model(folder):
+            document = _read_model_document(folder)
+            _load_definition(document, model_file)
             config = Config.from_dict(document["config"])
             classes, features = document["classes"], document["features"]
             model = config.make_model(features, len(classes), document["num_nodes"])
@@ -212,9 +230,65 @@ class TrainedModel:
                 nodes=None if document["nodes"] is None else tuple(document["nodes"]),
                 provenance=document["provenance"],
             )
-        except (OSError, ValueError, KeyError, TypeError, RuntimeError, AttributeError, SafetensorError) as error:
-            reason = " ".join(str(error).split())  # torch's messages may have several lines
-            raise ValueError(f"{folder} does not contain a readable model: {reason}") from error
+
+
+def verify_model(folder: Path) -> None:
+    """Verifies the checksums of a saved model, and that it can be loaded unless a file of the user defines it.
+
+    Raises:
+        FileNotFoundError, ValueError: as :meth:`TrainedModel.load`.
+    """
+    with _errors_naming_model(folder):
+        document = _read_model_document(folder)
+        if "sha256" not in document["config"]["model"]:
+            TrainedModel.load(folder)
+        else:
+            load_tensors(_read_weights(folder, document["weights"]))
+
+
+@contextmanager
+def _errors_naming_model(folder: Path) -> Iterator[None]:
+    if not (folder / "model.json").exists():
+        raise FileNotFoundError(f"{folder / 'model.json'} does not exist; {folder} is not a saved model")
+    problem = f"{folder} does not contain a readable model"
+    try:
+        yield
+    except (OSError, ValueError, KeyError, TypeError, RuntimeError, AttributeError, SafetensorError) as error:
+        reason = " ".join(str(error).split())  # torch's messages may have several lines
+        raise ValueError(reason if reason.startswith(problem) else f"{problem}: {reason}") from error
+
+
+def _read_model_document(folder: Path) -> dict[str, Any]:
+    place = folder / "model.json"
+    document = read_document(place, sealed=lambda document: document.get("version") == VERSION)
+    if document.get("format") != KIND or document.get("version") not in (OLDEST, VERSION):
+        found = f"format {document.get('format')!r}, version {document.get('version')}"
+        raise ValueError(f"{found}; expected {KIND!r}, version {VERSION}")
+    if document["version"] < VERSION:
+        warnings.warn(
+            f"{place} was written by an earlier version, without a checksum; train again to have it verified",
+            FormerVersionWarning,
+            stacklevel=3,
+        )
+    return document
+
+
+def _load_definition(document: dict[str, Any], given: str | Path | None) -> None:
+    """Runs the file that defines a model, if it is given and has the recorded hash."""
+    name, sha256 = document["config"]["model"]["name"], document["config"]["model"].get("sha256")
+    if sha256 is None:
+        if given is not None:
+            raise ValueError(f"{name} is not defined in a file; omit --model-file {given}")
+        return
+    if given is not None:
+        load_model_file(given, name.rpartition(":")[2], sha256=sha256, name=name)
+    loaded = model_file_of(name)
+    if loaded is None or loaded.sha256 != sha256:
+        recorded = document["provenance"].get("model_file", name.rpartition(":")[0])
+        raise ValueError(
+            f"it was trained with {name}, from {recorded}; if you trust that file, pass it with --model-file, or in "
+            "Python as model_file"
+        )
 
 
 def _weights_name(content: bytes) -> str:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 
 from polybasis.data.dataset import NodeDataset
+from polybasis.nn.models.model import model_class
+from polybasis.nn.models.names import MODEL_CLASSES
 from polybasis.processes import may_be_alive, noting_interruption, process_name
+from polybasis.registry import Definition, accept_definitions
 from polybasis.train.config import Config
 from polybasis.train.fitting import Progress, fit
 from polybasis.train.job import Source
@@ -58,16 +61,55 @@ def import_optuna() -> Any:
     return optuna
 
 
+def search_space(start: Config) -> dict[str, list[Any]]:
+    """The choices for the model's own arguments; arguments that are not searched are omitted.
+
+    An own model's degree ``K`` and dropout have the choices of other models. Those of its other arguments follow from
+    its constructor: the values of a ``Literal``, both values of a bool, and for a positive number its default, a
+    smaller and a larger one.
+    """
+    name, arguments = start.model.name, start.hyperparameters()
+    if name in MODEL_CLASSES:
+        space = {key: DROPOUTS if "dropout" in key else ARGUMENTS.get(key) for key in arguments}
+        # JacobiConv's scale is a number, OptBasisGNN's is not.
+        return {key: found for key, found in space.items() if found and not isinstance(arguments[key], str)}
+    space = {key: _choices(key, default, annotation) for key, default, annotation in _signature(start)}
+    return {key: found for key, found in space.items() if found}
+
+
+def _signature(start: Config) -> list[tuple[str, Any, Any]]:
+    """Name, default and annotation of the model's own arguments."""
+    constructor = model_class(start.model.name).__init__
+    try:
+        annotations = get_type_hints(constructor)
+    except Exception:  # names that exist for type checkers only
+        annotations = {}
+    return [(key, default, annotations.get(key)) for key, default in start.hyperparameters().items()]
+
+
+def _choices(name: str, default: Any, annotation: Any) -> list[Any] | None:
+    """The choices for an argument of an own model; None if it is not searched."""
+    if get_origin(annotation) is Literal:
+        return list(get_args(annotation))
+    if isinstance(default, bool):
+        return [False, True]
+    if "dropout" in name:
+        return DROPOUTS
+    if name == "K":
+        return ARGUMENTS["K"]
+    if not isinstance(default, int | float) or not 0 < default < float("inf"):
+        return None
+    if isinstance(default, int):
+        return sorted({max(1, default // 2), default, 2 * default})
+    return [default / 2, default, (1 + default) / 2 if default < 1 else 2 * default]  # a probability stays one
+
+
 def suggest(trial: optuna.Trial, start: Config) -> Config:
     """A configuration from the paper's search space: degree, dropout, and learning rates and weight decays by role.
 
     The paper lists learning rates up to 0.5; this search space includes all that its published hyperparameters use.
     """
-    values: dict[str, Any] = {}
-    for name, default in start.hyperparameters().items():
-        choices = DROPOUTS if "dropout" in name else ARGUMENTS.get(name)
-        if choices is not None and not isinstance(default, str):  # JacobiConv's scale is a number, OptBasisGNN's is not
-            values[name] = trial.suggest_categorical(name, choices)
+    values = {name: trial.suggest_categorical(name, choices) for name, choices in search_space(start).items()}
     roles: list[str] = list(start.replace(hidden=2, ensemble_size=1).make_model(2, 2, 2).parameter_groups())
     lr = {role: trial.suggest_categorical(f"lr.{role}", LEARNING_RATES) for role in roles}
     decay = {role: trial.suggest_categorical(f"weight_decay.{role}", WEIGHT_DECAYS) for role in roles}
@@ -94,8 +136,16 @@ class Search:
     known: Config | None = None
 
 
-def run_worker(source: Source, search: Search, seed: int) -> None:
-    """Runs one worker of a search."""
+def run_worker(source: Source, search: Search, seed: int, definitions: Sequence[Definition] = ()) -> None:
+    """Runs one worker of a search.
+
+    Args:
+        source: the data.
+        search: the settings of the search.
+        seed: seed of the sampler.
+        definitions: models and bases that are registered in the process that started the worker.
+    """
+    accept_definitions(definitions)
     data = source.open()
     assert isinstance(data, NodeDataset)
     tune(data, search, seed=seed)
@@ -184,12 +234,14 @@ def _as_parameters(config: Config) -> dict[str, Any]:
     for table, numbers in (("lr", config.optimizer.lr), ("weight_decay", config.optimizer.weight_decay)):
         parameters |= {f"{table}.{role}": number for role, number in numbers.items()}
 
+    space = search_space(config)
+
     def choices(name: str) -> list[Any]:
         if name.startswith("lr."):
             return LEARNING_RATES
         if name.startswith("weight_decay."):
             return WEIGHT_DECAYS
-        return DROPOUTS if "dropout" in name else ARGUMENTS.get(name, [])
+        return space.get(name, [])
 
     return {name: value for name, value in parameters.items() if value in choices(name)}
 

@@ -17,7 +17,7 @@ from torch.nn import Parameter
 from polybasis.features import Features
 from polybasis.graph import Graph
 from polybasis.nn.filter_layer import FilterLayer, Role
-from polybasis.nn.models.names import MODEL_CLASSES
+from polybasis.nn.models.names import MODEL_CLASSES, OWN_MODELS, model_names
 
 
 @dataclass(frozen=True)
@@ -144,31 +144,69 @@ def _on_undirected_graphs(method: Callable[..., Any]) -> Callable[..., Any]:
     return checked
 
 
+SHAPE = ("in_channels", "hidden_channels", "out_channels")  # the first arguments of every model
+
+
+def check_model_class(cls: Any, origin: str) -> type[Model]:
+    """Checks that a class is a model that can be created by its sizes.
+
+    Args:
+        cls: the class.
+        origin: prefix of error messages.
+
+    Returns:
+        The class.
+
+    Raises:
+        ValueError: if it is not a class of models, has abstract methods, or its constructor has other arguments.
+    """
+    if not (inspect.isclass(cls) and issubclass(cls, Model)):
+        raise ValueError(f"{origin} is {cls!r}; expected a subclass of polybasis.nn.Model")
+    if inspect.isabstract(cls):
+        raise ValueError(f"{origin} does not implement {', '.join(sorted(cls.__abstractmethods__))}")
+    first, own = list(inspect.signature(cls).parameters.values())[:3], cls.hyperparameters()
+    expected = f"{cls.__name__}({', '.join(SHAPE)}, .., num_nodes=None)"
+    if tuple(argument.name for argument in first) != SHAPE or "num_nodes" not in inspect.signature(cls).parameters:
+        raise ValueError(f"{origin} has the arguments {inspect.signature(cls)}; expected {expected}")
+    without = [name for name, default in own.items() if default is inspect.Parameter.empty]
+    if without:
+        raise ValueError(f"{origin} has no default for {', '.join(without)}; hyperparameters need defaults")
+    return cls
+
+
 def model_class(name: str) -> type[Model]:
     """The class of a model by name.
 
     Raises:
         ValueError: for an unknown name; the message lists the known names.
     """
-    if name not in MODEL_CLASSES:
-        raise ValueError(f"unknown model {name!r}; expected one of {', '.join(MODEL_CLASSES)}")
-    module, attribute = MODEL_CLASSES[name].split(":")
-    return cast(type[Model], getattr(import_module(f"polybasis.nn.models.{module}"), attribute))
+    if name in MODEL_CLASSES:
+        module, attribute = MODEL_CLASSES[name].split(":")
+        return cast(type[Model], getattr(import_module(f"polybasis.nn.models.{module}"), attribute))
+    own = OWN_MODELS.find(name)
+    if own is not None:
+        return check_model_class(own, f"the model {name!r}")
+    if isinstance(name, str) and ".py:" in name:
+        raise ValueError(
+            f"the model {name!r} is not part of an installed package; pass the file that defines it: with --model, "
+            "with --model-file for a saved model, or in Python polybasis.load_model_file"
+        )
+    raise ValueError(f"unknown model {name!r}; expected one of {', '.join(model_names())}")
 
 
 class _Models(Mapping[str, type[Model]]):
     """All models by name; classes are imported on first use."""
 
     def __getitem__(self, name: str) -> type[Model]:
-        if name not in MODEL_CLASSES:
+        if name not in model_names():
             raise KeyError(name)
         return model_class(name)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(MODEL_CLASSES)
+        return iter(model_names())
 
     def __len__(self) -> int:
-        return len(MODEL_CLASSES)
+        return len(model_names())
 
 
 MODELS: Mapping[str, type[Model]] = _Models()

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from polybasis.registry import Registry
+
 MODEL_CLASSES = {
     "mlp": "mlp:MLP",
     "gcn": "gcn:GCN",
@@ -25,3 +29,9 @@ MODEL_CLASSES = {
 }
 PRECOMPUTED = ("optbasisgnn", "favardgnn", "gpr-gnn", "bernnet", "chebnetii", "jacobiconv", "sign")
 SHORT_NAMES = {"optbasis": "optbasisgnn", "favard": "favardgnn"}
+OWN_MODELS: Registry[Any] = Registry("model", "polybasis.models", (*MODEL_CLASSES, *SHORT_NAMES, "auto"))
+
+
+def model_names() -> list[str]:
+    """The names of all models: those of this package, registered ones, and those of installed packages."""
+    return [*MODEL_CLASSES, *OWN_MODELS.names()]

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal, get_args
 import torch
 from torch import Tensor
 
+from polybasis.bases.names import OWN_BASES
 from polybasis.features import Features
 from polybasis.graph import Graph
 from polybasis.nn.favard_conv import FavardConv
@@ -60,13 +61,14 @@ class PyGConv(torch.nn.Module):
         return convolved
 
 
-def make_filter(name: Filter, channels: int, K: int, start: Start = "propagation") -> torch.nn.Module:
+def make_filter(name: Filter | str, channels: int, K: int, start: Start = "propagation") -> torch.nn.Module:
     """Creates a filter that maps a signal and a graph to a signal with the same channels.
 
     Args:
         name: ``favard`` (with a bounded recurrence), ``optbasis`` (scaled with its signal), ``chebyshev``,
-            ``bernstein`` and ``monomial`` have coefficients for each channel. ``gcn`` multiplies by the propagation
-            matrix with self-loops, ``sage`` and ``gat`` are layers of PyTorch Geometric, ``none`` is the identity.
+            ``bernstein``, ``monomial`` and registered bases have coefficients for each channel. ``gcn`` multiplies by
+            the propagation matrix with self-loops, ``sage`` and ``gat`` are layers of PyTorch Geometric, ``none`` is
+            the identity.
         channels: The number of channels.
         K: The degree of polynomial filters.
         start: The initial polynomial: ``propagation`` is P itself, ``identity`` is 1.
@@ -74,8 +76,9 @@ def make_filter(name: Filter, channels: int, K: int, start: Start = "propagation
     Raises:
         ValueError: If the name is unknown, or the degree is 0 and the filter starts at P.
     """
-    if name not in get_args(Filter):
-        raise ValueError(f"filter is {name!r}; expected one of {', '.join(get_args(Filter))}")
+    if name not in get_args(Filter) and OWN_BASES.find(name) is None:
+        expected = (*get_args(Filter), *OWN_BASES.names())
+        raise ValueError(f"filter is {name!r}; expected one of {', '.join(expected)}")
     if start not in get_args(Start):
         raise ValueError(f"start is {start!r}; expected {' or '.join(get_args(Start))}")
     if name == "none":
@@ -167,7 +170,7 @@ class FilterBlock(torch.nn.Module):
         start: The initial polynomial of the filter; see :func:`make_filter`.
     """
 
-    def __init__(self, channels: int, filter: Filter, K: int, dropout: float, norm: Norm, start: Start) -> None:
+    def __init__(self, channels: int, filter: Filter | str, K: int, dropout: float, norm: Norm, start: Start) -> None:
         super().__init__()
         self.norm = make_norm(norm, channels)
         self.conv = make_filter(filter, channels, K, start)
@@ -213,7 +216,8 @@ class ResidualFilterNet(Model):
         hidden_channels: The number of filter channels.
         out_channels: The number of classes.
         filter: The filter: ``"favard"``, ``"optbasis"``, ``"chebyshev"``, ``"bernstein"``, ``"monomial"``, ``"gcn"``,
-            ``"sage"``, ``"gat"`` or ``"none"``; see :func:`polybasis.nn.models.residual.make_filter`.
+            ``"sage"``, ``"gat"``, ``"none"`` or a registered basis; see
+            :func:`polybasis.nn.models.residual.make_filter`.
         blocks: The number of blocks.
         K: The degree of the filters; ``gcn``, ``sage``, ``gat`` and ``none`` have none.
         dropout: The dropout probability.
@@ -240,7 +244,7 @@ class ResidualFilterNet(Model):
         in_channels: int,
         hidden_channels: int,
         out_channels: int,
-        filter: Filter = "favard",
+        filter: Filter | str = "favard",
         blocks: int = 3,
         K: int = 4,
         dropout: float = 0.2,

@@ -10,7 +10,22 @@ from typing import Annotated, Any
 
 import typer
 
-from polybasis.cli.options import AsJson, DataRoot, Edges, Features, Labels, ModelFolder, SourceName, chosen_source
+from polybasis.cli.options import (
+    AsJson,
+    DataRoot,
+    Drop,
+    Edges,
+    Features,
+    Id,
+    Labels,
+    Merge,
+    ModelFolder,
+    NoHeader,
+    SourceName,
+    Target,
+    chosen_source,
+    table_options,
+)
 from polybasis.cli.printable import echo, printable, spreadsheet_safe
 
 
@@ -19,6 +34,11 @@ def predict(
     source: SourceName = None,
     edges: Edges = None,
     features: Features = None,
+    id: Id = None,
+    target: Target = None,
+    no_header: NoHeader = False,
+    merge: Merge = None,
+    drop: Drop = None,
     out: Annotated[Path | None, typer.Option(help="CSV file; default: standard output.")] = None,
     data_root: DataRoot = None,
     spreadsheet: Annotated[
@@ -34,7 +54,9 @@ def predict(
     from polybasis.train.trained_model import TrainedModel
 
     trained = TrainedModel.load(model)
-    data = chosen_source(source, edges, features, None, data_root).open()
+    data = chosen_source(
+        source, edges, features, None, data_root, table_options(id, target, no_header, merge, drop)
+    ).open()
     probabilities = trained.predict_proba(data)
     names, best = data.node_names(), probabilities.argmax(axis=1)
     if as_json:
@@ -78,6 +100,11 @@ def evaluate(
     edges: Edges = None,
     features: Features = None,
     labels: Labels = None,
+    id: Id = None,
+    target: Target = None,
+    no_header: NoHeader = False,
+    merge: Merge = None,
+    drop: Drop = None,
     data_root: DataRoot = None,
     as_json: AsJson = False,
 ) -> None:
@@ -92,9 +119,11 @@ def evaluate(
     from polybasis.train.evaluation import evaluate as scores_of
     from polybasis.train.trained_model import TrainedModel
 
-    if source is None and edges is not None and labels is None:
-        raise ValueError("--edges needs --labels FILE to score against")
-    chosen = chosen_source(source, edges, features, labels, data_root)
+    if source is None and edges is not None and labels is None and target is None:
+        raise ValueError("--edges needs --labels FILE, or --target COLUMN of --features, to score against")
+    chosen = chosen_source(
+        source, edges, features, labels, data_root, table_options(id, target, no_header, merge, drop)
+    )
     rows = scores_of(TrainedModel.load(model), chosen)
     if as_json:
         print_json(rows)
@@ -113,6 +142,11 @@ def plot(
     source: SourceName = None,
     edges: Edges = None,
     features: Features = None,
+    id: Id = None,
+    target: Target = None,
+    no_header: NoHeader = False,
+    merge: Merge = None,
+    drop: Drop = None,
     out: Annotated[Path, typer.Option(help="Folder of the figures.")] = Path("plots"),
     data_root: DataRoot = None,
     as_json: AsJson = False,
@@ -123,7 +157,13 @@ def plot(
     from polybasis.train.trained_model import TrainedModel
 
     trained = TrainedModel.load(model)
-    paths = draw_model(trained, chosen_source(source, edges, features, None, data_root).open(), out)
+    paths = draw_model(
+        trained,
+        chosen_source(
+            source, edges, features, None, data_root, table_options(id, target, no_header, merge, drop)
+        ).open(),
+        out,
+    )
     if as_json:
         print_json([str(path) for path in paths])
     else:

@@ -158,7 +158,7 @@ def test_a_broken_file_leaves_no_model_behind(tmp_path: Path) -> None:
     flags = [item for name, path in files.items() for item in (f"--{name}", path)]
     result = polybasis("train", *flags, "--out", tmp_path / "model", cwd=tmp_path)
     assert result.returncode != 0
-    assert "features.csv:123: duplicate node 'n1' (first on line 3)" in result.stderr
+    assert "features.csv:123: column 'node': duplicate node 'n1' (first on line 3)" in result.stderr
     assert not (tmp_path / "model").exists()
 
 

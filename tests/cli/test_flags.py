@@ -81,6 +81,11 @@ TRAIN: dict[str, tuple[Any, set[str], Callable[[Spy, Any], bool]]] = {
     "--edges": ("e.csv", {"tables"}, lambda spy, _: spy.jobs[0].source.kind == "tables"),
     "--features": ("f.csv", {"tables"}, lambda spy, _: spy.jobs[0].source.open().num_features == 6),
     "--labels": ("l.csv", {"tables"}, lambda spy, _: spy.jobs[0].source.open().classes == ("blue", "red")),
+    "--id": ("node", {"tables"}, lambda spy, _: "'node'," in spy.jobs[0].source.open().notes[1]),
+    "--target": ("class", {"tables"}, lambda spy, _: "'class' of" in spy.jobs[0].source.open().notes[-1]),
+    "--no-header": (None, {"tables"}, lambda spy, _: spy.jobs[0].source.open().columns[0].name == "column 2"),
+    "--merge": ("sum", {"tables"}, lambda spy, _: spy.jobs[0].source.open.keywords["merge"] == "sum"),
+    "--drop": ("f3", {"tables"}, lambda spy, _: spy.jobs[0].source.open().num_features == 5),
 }
 
 
@@ -103,6 +108,8 @@ def test_train_applies_or_refuses_every_flag(
     arguments = [*sources[source], *(["--epochs", 1] if flag != "--epochs" else []), "--json"]
     if source == "tables" and flag in SOURCE_FLAGS:
         given = []  # already part of the source
+    if source == "tables" and flag == "--no-header":
+        arguments = without_headers(arguments)
     threads = torch.get_num_threads()
     try:
         outcome = run("train", *arguments, *(given if flag != "--json" else []))
@@ -117,24 +124,25 @@ def test_train_applies_or_refuses_every_flag(
 
 
 # Flags of the commands that use a saved model, and the sources that each flag applies to.
+TABLE_FLAGS = {"--id": {"tables"}, "--target": set(), "--no-header": set(), "--merge": {"tables"}, "--drop": set()}
+TABLE_FLAGS |= {"--edges": {"tables"}, "--features": {"tables"}}
+TABLE_VALUES = {"--id": "node", "--target": "class", "--merge": "sum", "--drop": "f3"}
 SAVED = {
     "predict": {
-        "--edges": {"tables"}, "--features": {"tables"}, "--out": EVERYWHERE, "--data-root": {"data set"},
+        **TABLE_FLAGS, "--out": EVERYWHERE, "--data-root": {"data set"},
         "--json": EVERYWHERE, "--spreadsheet-safe": EVERYWHERE, "--model-file": set(),
     },
     "evaluate": {
-        "--edges": {"tables"}, "--features": {"tables"}, "--labels": {"tables"}, "--data-root": {"data set"},
+        **TABLE_FLAGS, "--target": {"tables"}, "--labels": {"tables"}, "--data-root": {"data set"},
         "--json": EVERYWHERE, "--model-file": set(),
     },
     "plot": {
-        "--edges": {"tables"}, "--features": {"tables"}, "--out": EVERYWHERE, "--data-root": {"data set"},
+        **TABLE_FLAGS, "--out": EVERYWHERE, "--data-root": {"data set"},
         "--json": EVERYWHERE, "--model-file": set(),
     },
 }  # fmt: skip
-VALUES = {
-    "--edges": "e.csv", "--features": "f.csv", "--labels": "l.csv", "--out": "out", "--data-root": "data",
-    "--model-file": "m.py",
-}  # fmt: skip
+VALUES = TABLE_VALUES | {"--edges": "e.csv", "--features": "f.csv", "--labels": "l.csv"}
+VALUES |= {"--out": "out", "--data-root": "data", "--model-file": "m.py"}
 
 
 @pytest.fixture(scope="session")
@@ -174,6 +182,10 @@ def test_saved_models_apply_or_refuse_every_flag(
     given = [flag, VALUES[flag]] if flag in VALUES else [flag]
     if source == "tables" and flag in SOURCE_FLAGS:
         given = []
+    if source == "tables" and flag == "--no-header":  # the model was trained with a header
+        outcome = run(command, models[source], *without_headers(data), flag)
+        assert "the table lacks columns 'f0', 'f1'" in outcome.stderr
+        return
     outcome = run(command, models[source], *data, *given)
     if source not in SAVED[command][flag]:
         assert_refused(outcome, flag)
@@ -184,6 +196,16 @@ def test_saved_models_apply_or_refuse_every_flag(
     if flag == "--out":
         assert Path("out").exists()
         assert outcome.stdout == "" if command == "predict" else "out/responses.png" in outcome.stdout
+
+
+def without_headers(arguments: list[Any]) -> list[Any]:
+    """The arguments with copies of the tables that lack their first lines."""
+    changed = list(arguments)
+    for i, argument in enumerate(arguments):
+        if str(argument).endswith(".csv"):
+            changed[i] = Path(f"bare-{Path(argument).name}")
+            changed[i].write_text(Path(argument).read_text().partition("\n")[2])
+    return changed
 
 
 def assert_refused(outcome: Any, flag: str) -> None:
@@ -198,6 +220,8 @@ def assert_refused(outcome: Any, flag: str) -> None:
     [
         (["tune", "csbm", "--workers", 2], "--workers"),
         (["tune", "csbm", "--labels", "l.csv"], "--labels"),
+        *((["tune", "csbm", flag, value], flag) for flag, value in TABLE_VALUES.items()),
+        (["tune", "csbm", "--no-header"], "--no-header"),
         (["tune", "--edges", "e.csv"], "--labels"),
         (["bench", "--roofline", "--quick"], "--quick"),
         (["datasets", "build", "--edges", "e.csv", "--out", "g", "--memory", "1GiB"], "--memory"),

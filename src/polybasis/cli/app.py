@@ -71,17 +71,17 @@ def main() -> None:
             typer.echo(error.format_message(), err=True)
             sys.exit(2)
         hint = f"; see {context.command_path} --help" if context is not None else ""
-        _exit(error.format_message().rstrip(".") + hint, error.exit_code)
+        _exit(error.format_message().rstrip(".") + hint, status=error.exit_code)
     except OSError as error:
         _exit(f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error))
     except (ValueError, TypeError, ImportError, OverflowError) as error:
-        _exit(str(error))
+        _exit(*getattr(error, "lines", [str(error)]))  # a TableError has several lines
     except (MemoryError, RuntimeError) as error:
         if isinstance(error, RuntimeError) and "can't allocate memory" not in str(error):  # torch's MemoryError
             raise
         _exit(f"not enough memory ({error})")
     except typer.Abort:
-        _exit("interrupted", 130)
+        _exit("interrupted", status=130)
     finally:
         logging.getLogger("polybasis").removeHandler(notices)
 
@@ -93,8 +93,9 @@ class _NoticeHandler(logging.Handler):
         print(f"polybasis: {printable(' '.join(record.getMessage().split()))}", file=sys.stderr, flush=True)
 
 
-def _exit(message: str, status: int = 1) -> NoReturn:
-    print(f"polybasis: {printable(' '.join(message.split()))}", file=sys.stderr)
+def _exit(*lines: str, status: int = 1) -> NoReturn:
+    shown = [printable(" ".join(line.split())) for line in lines]
+    print("polybasis: " + "\n".join(shown), file=sys.stderr)
     sys.exit(status)
 
 

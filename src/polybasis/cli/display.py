@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -17,10 +17,12 @@ from polybasis.train.results import Result, summarize
 
 if TYPE_CHECKING:
     from polybasis.checksums import OnBytes
+    from polybasis.data.dataset import NodeDataset
     from polybasis.store.blocks import OnBlockStep
     from polybasis.train.auto import Candidate
     from polybasis.train.fitting import OnEpoch
     from polybasis.train.fitting import Progress as Epoch
+    from polybasis.train.job import Source
 
 
 class SafeConsole(Console):
@@ -41,6 +43,13 @@ def _safe(item: Any) -> Any:
 console = SafeConsole(stderr=True, markup=False)
 FILE_WIDTH = 200  # width of tables that are not printed to a terminal
 DESCRIPTION = TextColumn("{task.description}", markup=False)
+
+
+def print_notes(source: Source) -> None:
+    """Prints what was read from the user's tables to standard error."""
+    if source.kind == "tables":
+        for note in cast("NodeDataset", source.open()).notes:
+            console.print(note, highlight=False, soft_wrap=True)
 
 
 def print_json(document: Any) -> None:

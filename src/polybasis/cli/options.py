@@ -46,13 +46,36 @@ ModelFile = Annotated[
     typer.Option(help="The file of an own model, FILE.py; it runs only if the model was trained with it."),
 ]
 Edges = Annotated[
-    Path | None, typer.Option(help="Own graph: .csv or .parquet with columns source, target and, optionally, weight.")
+    Path | None,
+    typer.Option(
+        help="Own graph: CSV, TSV, Parquet, Feather or JSON lines with columns source, target and, optionally, weight; "
+        "MatrixMarket, GraphML or GEXF."
+    ),
 ]
 Features = Annotated[
     Path | None,
-    typer.Option(help="Own graph: .csv or .parquet, node in the first column; .npy or .npz. Default: structure only."),
+    typer.Option(
+        help="Own graph: table with a column of nodes; .npy or .npz; .json with the words of each node. "
+        "Default: structure only."
+    ),
 ]
-Labels = Annotated[Path | None, typer.Option(help="Own graph: .csv or .parquet with columns node and class.")]
+Labels = Annotated[Path | None, typer.Option(help="Own graph: table with a column of nodes and one of classes.")]
+Id = Annotated[
+    str | None, typer.Option("--id", metavar="COLUMN", help="Own graph: the column of nodes; default: guessed.")
+]
+Target = Annotated[
+    str | None,
+    typer.Option("--target", metavar="COLUMN", help="Own graph: the column of classes, in --labels or --features."),
+]
+NoHeader = Annotated[
+    bool, typer.Option("--no-header", help="Own graph: text tables have no header; default: detected.")
+]
+Merge = Annotated[
+    str | None, typer.Option("--merge", metavar="sum|mean|max|first", help="Own graph: weight of repeated edges.")
+]
+Drop = Annotated[
+    list[str] | None, typer.Option("--drop", metavar="COLUMN", help="Own graph: a column to leave out; repeatable.")
+]
 DataRoot = Annotated[
     str | None, typer.Option("--data-root", help="Folder of all data sets; default: $POLYBASIS_DATA or a cache folder.")
 ]
@@ -114,10 +137,28 @@ def known_model(name: str | None) -> str | None:
     return load_model_file(name)
 
 
+def table_options(
+    id: str | None, target: str | None, no_header: bool, merge: str | None, drop: list[str] | None
+) -> dict[str, Any]:
+    """The options of :func:`polybasis.data.read_tables` that the flags select."""
+    return {
+        "id": id,
+        "target": target,
+        "header": False if no_header else None,
+        "merge": merge,
+        "drop": tuple(drop or ()),
+    }
+
+
 def chosen_source(
-    source: str | None, edges: Path | None, features: Path | None, labels: Path | None, data_root: str | None
+    source: str | None,
+    edges: Path | None,
+    features: Path | None,
+    labels: Path | None,
+    data_root: str | None,
+    tables: dict[str, Any],
 ) -> Source:
-    """The source that the arguments select.
+    """The source that the arguments select; ``tables`` comes from :func:`table_options`.
 
     Raises:
         ValueError: for no source, for two sources, or for a flag that does not apply; the message gives the flag.
@@ -128,9 +169,12 @@ def chosen_source(
         raise ValueError("no data; pass a SOURCE (data set, graph folder or store) or --edges FILE")
     if source is None and edges is not None:
         refuse("--data-root", data_root, "--edges")
-        return Source.tables(edges, features, labels)
+        return Source.tables(edges, features, labels, **tables)
     assert source is not None
-    for flag, value in (("--edges", edges), ("--features", features), ("--labels", labels)):
+    flags = {"--edges": edges, "--features": features, "--labels": labels, "--id": tables["id"]}
+    flags |= {"--target": tables["target"], "--no-header": None if tables["header"] is None else True}
+    flags |= {"--merge": tables["merge"], "--drop": tables["drop"] or None}
+    for flag, value in flags.items():
         refuse(flag, value, f"the source {source}")
     folder = Path(source)
     if (folder / "store.json").exists() or (folder / "graph.json").exists():

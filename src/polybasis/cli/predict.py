@@ -13,13 +13,19 @@ import typer
 from polybasis.cli.options import (
     AsJson,
     DataRoot,
+    Drop,
     Edges,
     Features,
+    Id,
     Labels,
+    Merge,
     ModelFile,
     ModelFolder,
+    NoHeader,
     SourceName,
+    Target,
     chosen_source,
+    table_options,
 )
 from polybasis.cli.printable import echo, printable, spreadsheet_safe
 
@@ -29,6 +35,11 @@ def predict(
     source: SourceName = None,
     edges: Edges = None,
     features: Features = None,
+    id: Id = None,
+    target: Target = None,
+    no_header: NoHeader = False,
+    merge: Merge = None,
+    drop: Drop = None,
     out: Annotated[Path | None, typer.Option(help="CSV file; default: standard output.")] = None,
     data_root: DataRoot = None,
     model_file: ModelFile = None,
@@ -45,7 +56,9 @@ def predict(
     from polybasis.train.trained_model import TrainedModel
 
     trained = TrainedModel.load(model, model_file)
-    data = chosen_source(source, edges, features, None, data_root).open()
+    data = chosen_source(
+        source, edges, features, None, data_root, table_options(id, target, no_header, merge, drop)
+    ).open()
     probabilities = trained.predict_proba(data)
     names, best = data.node_names(), probabilities.argmax(axis=1)
     if as_json:
@@ -89,6 +102,11 @@ def evaluate(
     edges: Edges = None,
     features: Features = None,
     labels: Labels = None,
+    id: Id = None,
+    target: Target = None,
+    no_header: NoHeader = False,
+    merge: Merge = None,
+    drop: Drop = None,
     data_root: DataRoot = None,
     model_file: ModelFile = None,
     as_json: AsJson = False,
@@ -104,9 +122,11 @@ def evaluate(
     from polybasis.train.evaluation import evaluate as scores_of
     from polybasis.train.trained_model import TrainedModel
 
-    if source is None and edges is not None and labels is None:
-        raise ValueError("--edges needs --labels FILE to score against")
-    chosen = chosen_source(source, edges, features, labels, data_root)
+    if source is None and edges is not None and labels is None and target is None:
+        raise ValueError("--edges needs --labels FILE, or --target COLUMN of --features, to score against")
+    chosen = chosen_source(
+        source, edges, features, labels, data_root, table_options(id, target, no_header, merge, drop)
+    )
     rows = scores_of(TrainedModel.load(model, model_file), chosen)
     if as_json:
         print_json(rows)
@@ -125,6 +145,11 @@ def plot(
     source: SourceName = None,
     edges: Edges = None,
     features: Features = None,
+    id: Id = None,
+    target: Target = None,
+    no_header: NoHeader = False,
+    merge: Merge = None,
+    drop: Drop = None,
     out: Annotated[Path, typer.Option(help="Folder of the figures.")] = Path("plots"),
     data_root: DataRoot = None,
     model_file: ModelFile = None,
@@ -136,7 +161,13 @@ def plot(
     from polybasis.train.trained_model import TrainedModel
 
     trained = TrainedModel.load(model, model_file)
-    paths = draw_model(trained, chosen_source(source, edges, features, None, data_root).open(), out)
+    paths = draw_model(
+        trained,
+        chosen_source(
+            source, edges, features, None, data_root, table_options(id, target, no_header, merge, drop)
+        ).open(),
+        out,
+    )
     if as_json:
         print_json([str(path) for path in paths])
     else:

@@ -12,16 +12,22 @@ import typer
 from polybasis.cli.options import (
     AsJson,
     DataRoot,
+    Drop,
     Edges,
     Features,
+    Id,
     Labels,
+    Merge,
     ModelName,
+    NoHeader,
     SourceName,
+    Target,
     Threads,
     chosen_source,
     known_model,
     parse_values,
     refuse,
+    table_options,
 )
 
 if TYPE_CHECKING:
@@ -37,6 +43,11 @@ def train(
     edges: Edges = None,
     features: Features = None,
     labels: Labels = None,
+    id: Id = None,
+    target: Target = None,
+    no_header: NoHeader = False,
+    merge: Merge = None,
+    drop: Drop = None,
     model: ModelName = None,
     config: Annotated[Path | None, typer.Option(help="TOML file with a configuration, as written by `tune`.")] = None,
     set_values: Annotated[
@@ -77,10 +88,12 @@ def train(
       polybasis train tolokers --model auto --time-limit 60
 
       polybasis train --edges edges.csv --features features.csv --labels labels.csv --out model
+
+      polybasis train --edges payments.tsv.gz --merge sum --features accounts.parquet --target fraud --drop name
     """
     import torch
 
-    from polybasis.cli.display import console, print_result, print_results, training_bar
+    from polybasis.cli.display import console, print_notes, print_result, print_results, training_bar
     from polybasis.train.job import Job, run_jobs
 
     if threads is not None:
@@ -89,10 +102,12 @@ def train(
         raise ValueError("--split trains on one split; it does not apply to --splits above 1")
     if out is not None and splits > 1:
         raise ValueError("--out saves one model; it does not apply to --splits above 1")
-    if source is None and edges is not None and labels is None:
-        raise ValueError("--edges needs --labels FILE to train on")
+    if source is None and edges is not None and labels is None and target is None:
+        raise ValueError("--edges needs --labels FILE, or --target COLUMN of --features, to train on")
     values = parse_values(set_values or [], lr=lr, epochs=epochs, batch_size=batch_size)
-    chosen = chosen_source(source, edges, features, labels, data_root)
+    chosen = chosen_source(
+        source, edges, features, labels, data_root, table_options(id, target, no_header, merge, drop)
+    )
     on_store = chosen.kind == "store"
     if batch_size is not None and not on_store:
         raise ValueError("--batch-size does not apply to a graph in memory; it applies to stores only")
@@ -106,10 +121,12 @@ def train(
         given = {"--config": config, "--set": set_values, "--lr": lr, "--epochs": epochs, "--batch-size": batch_size}
         for flag, value in given.items():
             refuse(flag, value, "--model auto, which chooses the configuration")
+        print_notes(chosen)
         configs = _race(chosen, protocol, numbers, seed, time_limit or 60.0, results)
     else:
         refuse("--time-limit", time_limit, "models other than auto")
         configs = dict.fromkeys(numbers, _configuration(model, config, chosen, on_store, values))
+        print_notes(chosen)
     configuration = configs[numbers[0]]
     with ExitStack() as stack:
         group, on_epoch, on_result = None, None, None

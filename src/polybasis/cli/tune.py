@@ -10,15 +10,21 @@ import typer
 from polybasis.cli.options import (
     AsJson,
     DataRoot,
+    Drop,
     Edges,
     Features,
+    Id,
     Labels,
+    Merge,
     ModelName,
+    NoHeader,
     Ray,
     SourceName,
+    Target,
     chosen_source,
     known_model,
     refuse,
+    table_options,
 )
 from polybasis.cli.printable import echo
 
@@ -28,6 +34,11 @@ def tune(
     edges: Edges = None,
     features: Features = None,
     labels: Labels = None,
+    id: Id = None,
+    target: Target = None,
+    no_header: NoHeader = False,
+    merge: Merge = None,
+    drop: Drop = None,
     model: ModelName = None,
     trials: Annotated[int, typer.Option(help="Number of trials in the study, including earlier ones.", min=1)] = 100,
     splits: Annotated[int, typer.Option(help="Number of splits to average validation scores over.", min=1)] = 2,
@@ -53,7 +64,7 @@ def tune(
     Run the command several times with the same --study to search with several workers, or use a Ray cluster. An
     interrupted search resumes. `polybasis train --config FILE` uses the result.
     """
-    from polybasis.cli.display import console, print_json
+    from polybasis.cli.display import console, print_json, print_notes
     from polybasis.cluster import map_on_ray
     from polybasis.data.dataset import NodeDataset
     from polybasis.files import write_atomically
@@ -64,9 +75,11 @@ def tune(
 
     if ray is None:
         refuse("--workers", workers, "a search without --ray")
-    if source is None and edges is not None and labels is None:
-        raise ValueError("--edges needs --labels FILE to train on")
-    chosen = chosen_source(source, edges, features, labels, data_root)
+    if source is None and edges is not None and labels is None and target is None:
+        raise ValueError("--edges needs --labels FILE, or --target COLUMN of --features, to train on")
+    chosen = chosen_source(
+        source, edges, features, labels, data_root, table_options(id, target, no_header, merge, drop)
+    )
     data = chosen.open()
     if not isinstance(data, NodeDataset):
         raise ValueError(f"{source} is a store; tune on its graph folder or data set")
@@ -91,6 +104,7 @@ def tune(
         splits=splits,
         known=published,
     )
+    print_notes(chosen)
     if ray is not None:
         jobs = [(chosen, search, seed + number, definitions()) for number in range(workers or 4)]
         for _, result in map_on_ray(run_worker, jobs, address=ray):

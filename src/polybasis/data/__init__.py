@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from polybasis.data.images import ImageSignals as ImageSignals
     from polybasis.data.images import image_signals as image_signals
     from polybasis.data.images import read_image as read_image
+    from polybasis.data.recipe import Recipe as Recipe
+    from polybasis.data.tables import TableError as TableError
     from polybasis.data.tables import read_tables as read_tables
 
 __getattr__, __dir__, __all__ = lazy_exports(
@@ -28,6 +30,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "dataset": ["PROTOCOLS", "NodeDataset", "Split", "edge_homophily"],
         "entries": ["CAMPUSES"],
         "images": ["ImageSignals", "image_signals", "read_image"],
-        "tables": ["read_tables"],
+        "recipe": ["Recipe"],
+        "tables": ["TableError", "read_tables"],
     },
 )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import zlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -18,7 +18,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from polybasis.data import metrics
+from polybasis.data.columns import Columns
 from polybasis.data.metrics import Metric, TargetKind
+from polybasis.data.recipe import Recipe
 from polybasis.data.targets import check_target, default_metric, is_known, target_kind
 from polybasis.features import Features, SparseFeatures, as_features, row_normalize
 from polybasis.graph import Graph
@@ -152,6 +154,10 @@ class NodeDataset(LabelledNodes):
         graph: undirected, without self-loops.
         x: features, (N, F), dense or sparse.
         identity: identifies the contents; by default a hash of them.
+        columns: the typed columns that the features come from, if they come from a table; otherwise None.
+        recipe: the recipe that made ``x`` from ``columns``; None until :meth:`prepared` is called. Until then, ``x`` is
+            encoded with a recipe of all nodes, and its numbers are unscaled.
+        notes: what was read from the user's files, line by line.
     """
 
     name: str
@@ -166,6 +172,9 @@ class NodeDataset(LabelledNodes):
     structure_only: bool = False
     sample_weight: Tensor | None = None
     identity: str = ""
+    columns: Columns | None = None
+    recipe: Recipe | None = None
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_target(self.y)
@@ -181,6 +190,18 @@ class NodeDataset(LabelledNodes):
     def num_features(self) -> int:  # type: ignore[override]
         """Number of features."""
         return self.x.shape[1]
+
+    def prepared(self, split: Split) -> NodeDataset:
+        """The data set to train on: features by a recipe that is learned without validation and test nodes.
+
+        Data sets whose features are not columns of a table are returned as they are.
+        """
+        if self.columns is None:
+            return self
+        rows = np.ones(len(self.y), dtype=np.bool_)
+        rows[torch.cat([split.val, split.test]).numpy()] = False
+        recipe = Recipe.learn(self.columns, rows)
+        return replace(self, x=recipe.apply(self.columns), recipe=recipe)
 
     @property
     def dataset_identity(self) -> str:
@@ -200,7 +221,10 @@ class NodeDataset(LabelledNodes):
         if self.graph.directed or self.graph.normalization != "sym":
             digest.update(repr((self.graph, self.graph.lambda_max)).encode())
             parts.append(self.graph.adjacency().data)
-        if isinstance(self.x, SparseFeatures):
+        if self.columns is not None:
+            digest.update(repr([(column.name, column.kind, column.categories) for column in self.columns]).encode())
+            parts += [column.values for column in self.columns]
+        elif isinstance(self.x, SparseFeatures):
             matrix = self.x.to_scipy()
             parts += [matrix.indptr, matrix.indices, matrix.data]
         else:

@@ -27,7 +27,7 @@ def draw_model(trained: TrainedModel, data: Data, out: Path) -> list[Path]:
     Raises:
         ValueError: if the model has no polynomial filter or several, or cannot be applied to the data.
     """
-    trained.check(data)
+    data = trained.prepared(data)
     model, density = trained.model, None
     if isinstance(data, NodeDataset):
         density = spectral_density(data.graph)

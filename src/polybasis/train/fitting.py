@@ -128,8 +128,9 @@ class FullBatch:
     def __init__(self, data: NodeDataset, split: Split, config: Config) -> None:
         if config.optimizer.batch_size is not None:
             raise ValueError("batch_size applies to stores; training on a graph in memory uses full batches")
-        self.data, self.split, self.objective = data, split, Objective.of(config, data, split.train)
-        self._x: Inputs = transform_features(data.x, config.feature_transform) if config.feature_transform else data.x
+        self.data, self.split = data.prepared(split), split
+        self.objective = Objective.of(config, self.data, split.train)
+        self._x: Inputs = transform_features(self.data.x, config.feature_transform)
         self._next: tuple[Model, Tensor] | None = None  # logits that the next epoch can reuse
 
     def make_model(self, config: Config) -> Model:

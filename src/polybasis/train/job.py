@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
@@ -28,6 +28,9 @@ from polybasis.train.distributed import ProcessGroup
 from polybasis.train.fitting import FullBatch, OnEpoch, Task, fit_task, remove_checkpoints
 from polybasis.train.result_file import Claims, ResultFile
 from polybasis.train.results import Result
+
+if TYPE_CHECKING:
+    from polybasis.data.tables.edges import Merge
 
 OnResult = Callable[[Result], None]
 Data = NodeDataset | BasisStore
@@ -87,17 +90,30 @@ class Source:
         return cls("graph folder", graph.name, graph.protocol, graph.identity, loaded)
 
     @classmethod
-    def tables(cls, edges: str | Path, features: str | Path | None = None, labels: str | Path | None = None) -> Source:
+    def tables(
+        cls,
+        edges: str | Path,
+        features: str | Path | None = None,
+        labels: str | Path | None = None,
+        *,
+        id: str | None = None,
+        target: str | None = None,
+        header: bool | None = None,
+        merge: Merge | None = None,
+        drop: Iterable[str] = (),
+    ) -> Source:
         """The user's own files; they are read immediately.
 
         Args:
-            edges, features, labels: see :func:`polybasis.data.read_tables`.
+            edges, features, labels, id, target, header, merge, drop: see :func:`polybasis.data.read_tables`.
 
         Raises:
             FileNotFoundError, ValueError: if a file is missing or invalid; the message gives the file and the line.
         """
         files = [None if path is None else Path(path).absolute() for path in (edges, features, labels)]
-        read = partial(_read_tables, Path(edges).absolute(), *files[1:], _stamp(*files))
+        drop = (drop,) if isinstance(drop, str) else tuple(drop)
+        options = {"id": id, "target": target, "header": header, "merge": merge, "drop": drop}
+        read = partial(_read_tables, Path(edges).absolute(), *files[1:], _stamp(*files), **options)
         data = read()
         return cls("tables", data.name, data.protocol, data.fingerprint, read)
 
@@ -124,10 +140,12 @@ def _load_folder(path: Path, stamp: tuple[Any, ...]) -> NodeDataset:
 
 
 @lru_cache(maxsize=1)
-def _read_tables(edges: Path, features: Path | None, labels: Path | None, stamp: tuple[Any, ...]) -> NodeDataset:
+def _read_tables(
+    edges: Path, features: Path | None, labels: Path | None, stamp: tuple[Any, ...], **options: Any
+) -> NodeDataset:
     from polybasis.data.tables import read_tables
 
-    return read_tables(edges, features, labels)
+    return read_tables(edges, features, labels, **options)
 
 
 @dataclass(frozen=True)

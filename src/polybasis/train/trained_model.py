@@ -1,8 +1,8 @@
 """Trained models: predictions for data with the same features, and a versioned format on disk.
 
-A saved model is a folder with ``model.json`` (configuration, classes, scores, provenance, name of the weights file, and
-its own checksum) and the weights in safetensors format, in a file that is named after its SHA-256 hash. Models on a
-precomputed basis predict on graphs and on stores; other models predict on graphs only.
+A saved model is a folder with ``model.json`` (configuration, classes, recipe of the features, scores, provenance, name
+of the weights file, and its own checksum) and the weights in safetensors format, in a file that is named after its
+SHA-256 hash. Models on a precomputed basis predict on graphs and on stores; other models predict on graphs only.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from safetensors.torch import save as save_tensors
 from polybasis.checksums import FormerVersionWarning, read_document, write_document
 from polybasis.data.dataset import NodeDataset, Split
 from polybasis.data.metrics import Metric, as_metric
+from polybasis.data.recipe import Recipe, is_plain
 from polybasis.features import transform_features
 from polybasis.files import write_atomically
 from polybasis.foreign_files import regular_file
@@ -56,6 +57,7 @@ class TrainedModel:
         structure_only: whether it was trained without features, on structure only.
         nodes: names of the nodes it can predict for, if it is transductive; otherwise None.
         provenance: data set, protocol, split, seed, versions and job key.
+        recipe: how the columns of a table become features, if it was trained on such columns.
     """
 
     config: Config
@@ -68,6 +70,7 @@ class TrainedModel:
     structure_only: bool = False
     nodes: tuple[str, ...] | None = None
     provenance: dict[str, Any] = field(default_factory=dict)
+    recipe: Recipe | None = None
 
     @classmethod
     def of(cls, config: Config, fitted: Fit, provenance: dict[str, Any] | None = None) -> TrainedModel:
@@ -92,6 +95,7 @@ class TrainedModel:
             structure_only=data.structure_only,
             nodes=tuple(str(name) for name in data.node_names()) if transductive else None,
             provenance={**(provenance or {}), "versions": versions},
+            recipe=data.recipe if isinstance(data, NodeDataset) else None,
         )
 
     @torch.no_grad()
@@ -105,7 +109,7 @@ class TrainedModel:
         Raises:
             ValueError: if the model cannot be applied to the data; the message gives the reason.
         """
-        self.check(data)
+        data = self.prepared(data)
         self.model.eval()
         if isinstance(data, NodeDataset):
             scores: torch.Tensor = self.model(transform_features(data.x, self.config.feature_transform), data.graph)
@@ -115,6 +119,25 @@ class TrainedModel:
         rows = torch.arange(len(data)) if nodes is None else nodes
         task = MiniBatches(data, Split(rows, rows, rows), self.config, device=torch.device("cpu"))
         return task.evaluate(self.model, rows).logits
+
+    def prepared(self, data: Data) -> Data:
+        """The data with features as the model takes them: columns of a table are encoded with its recipe.
+
+        Raises:
+            ValueError: if the model cannot be applied to the data; the message gives the reason.
+        """
+        if isinstance(data, NodeDataset) and not data.structure_only and not self.structure_only:
+            if self.recipe is not None:
+                if data.columns is None:
+                    raise ValueError(f"the model was trained on the columns of a table; {data.name} has other features")
+                data = replace(data, x=self.recipe.apply(data.columns), recipe=self.recipe)
+            elif data.columns is not None and not is_plain(data.columns):
+                raise ValueError(
+                    "the model was trained on a matrix of features, without a recipe for categories and gaps; "
+                    "pass a table of numbers"
+                )
+        self.check(data)
+        return data
 
     def predict_proba(self, data: Data) -> NDArray[np.float32]:
         """Class probabilities of all nodes of a data set, or of all rows of a store, (N, classes)."""
@@ -172,6 +195,8 @@ class TrainedModel:
             "nodes": None if self.nodes is None else list(self.nodes),
             "provenance": self.provenance,
         }
+        if self.recipe is not None:
+            document["recipe"] = self.recipe.to_dict()
         write_document(folder / "model.json", document)
         for old in folder.glob("weights-*.safetensors"):
             if old.name != weights:
@@ -216,6 +241,9 @@ class TrainedModel:
             _load_definition(document, model_file)
             config = Config.from_dict(document["config"])
             classes, features = document["classes"], document["features"]
+            recipe = Recipe.from_dict(document["recipe"]) if "recipe" in document else None
+            if recipe is not None and recipe.width != features:
+                raise ValueError(f"the recipe has {recipe.width} features; the model has {features}")
             model = config.make_model(features, len(classes), document["num_nodes"])
             model.load_state_dict(load_tensors(_read_weights(folder, document["weights"])))
             return cls(
@@ -229,6 +257,7 @@ class TrainedModel:
                 structure_only=document["structure_only"],
                 nodes=None if document["nodes"] is None else tuple(document["nodes"]),
                 provenance=document["provenance"],
+                recipe=recipe,
             )
 
 

@@ -1,0 +1,208 @@
+"""Reads the user's graph from a table of edges and, optionally, tables of features and labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import scipy.sparse as sp
+import torch
+from numpy.typing import NDArray
+
+from polybasis.data.columns import as_number
+from polybasis.data.dataset import NodeDataset
+from polybasis.data.recipe import Recipe
+from polybasis.data.tables.edges import MERGES, Edges, Merge, merged, read_edges
+from polybasis.data.tables.labels import Labels, labels_of_column, read_labels
+from polybasis.data.tables.nodes import Nodes, read_nodes
+from polybasis.data.tables.problems import Problems
+from polybasis.data.tables.roles import Choices, counted, listed
+from polybasis.data.tables.table import Texts
+from polybasis.data.tables.text_files import COMPRESSIONS
+from polybasis.features import Features, SparseFeatures, as_features
+from polybasis.foreign_files import regular_file
+from polybasis.graph import Graph
+
+MAX_NAMES = 1 << 28  # bytes of the names of nodes that are permitted for a file of any size
+
+
+def read_tables(
+    edges: str | Path,
+    features: str | Path | None = None,
+    labels: str | Path | None = None,
+    *,
+    id: str | None = None,
+    target: str | None = None,
+    header: bool | None = None,
+    merge: Merge | None = None,
+    drop: Iterable[str] = (),
+) -> NodeDataset:
+    """Reads a graph with named nodes from the user's own files.
+
+    Tables are text (separated by commas, tabs, semicolons, ``|`` or spaces; also ``.gz``, ``.zst`` and ``.bz2``),
+    Parquet, Feather or JSON lines. Their columns are numbers, booleans and categories, with gaps; see
+    :meth:`NodeDataset.prepared`. ``notes`` of the data set lists what was read and what was guessed.
+
+    Args:
+        edges: table with the columns source, target and, optionally, weight; or a MatrixMarket, GraphML or GEXF file.
+        features: table with a column of nodes and columns of features, or one column of lists; a ``.npy`` or ``.npz``
+            file (dense, or sparse and written by SciPy's ``save_npz``) whose row i belongs to the node named i; or a
+            JSON object that gives the words of each node. Every node of an edge needs features. Without this file,
+            models train on structure only.
+        labels: table with a column of nodes and one of classes; an empty cell marks an unknown class.
+        id: name of the column of nodes; guessed by default.
+        target: name of the column of classes, in ``labels`` or, without that file, in ``features``; guessed in
+            ``labels`` by default.
+        header: whether text tables have a header; detected by default.
+        merge: how to combine the weights of an edge that is listed repeatedly; by default, that is an error.
+        drop: names of columns of ``edges`` and ``features`` to leave out.
+
+    Returns:
+        A data set whose ``nodes`` and ``classes`` are the names in the files.
+
+    Raises:
+        TableError: if files cannot be used; a ``ValueError`` that lists the first twenty problems with file and line.
+        FileNotFoundError: if a file does not exist.
+    """
+    if merge not in (None, *MERGES):
+        raise ValueError(f"merge is {merge!r}; expected one of {', '.join(MERGES)}")
+    edges = Path(edges)
+    features, labels = (None if path is None else Path(path) for path in (features, labels))
+    for path in (edges, features, labels):
+        if path is not None:
+            regular_file(path)
+    if isinstance(drop, str):
+        raise ValueError(f"drop is {drop!r}; expected a list of names")
+    choices = Choices(header, id, target, frozenset(drop))
+    problems = Problems()
+    rows: Edges | None = None
+    table: Nodes | None = None
+    known: Labels | None = None
+    with problems.collecting():
+        rows = read_edges(edges, choices, problems)
+    names = None if rows is None else rows.in_order_of_appearance()
+    if features is not None:
+        with problems.collecting():
+            table = read_nodes(features, choices, target if labels is None else None, names, problems)
+        names = None if table is None else table.names
+    if labels is not None and names is not None:
+        with problems.collecting():
+            known = read_labels(labels, choices, names, problems)
+    elif table is not None and table.target is not None:
+        known = labels_of_column(table.target, str(target), str(features))
+    _check_choices(choices, features, labels, known, table, problems)
+    if rows is None or names is None:
+        problems.raise_if_any()
+    assert rows is not None
+    assert names is not None
+    indices = _indices(rows, names, features, problems)
+    pairs, weight = merged(indices, rows, len(names), merge, problems)
+    problems.raise_if_any()
+    graph = Graph.from_edge_index(pairs, len(names), weight, directed=False)
+    if known is None:
+        known = Labels("", torch.full((len(names),), -1), (), "")
+    return NodeDataset(
+        name=_stem(edges),
+        graph=graph,
+        x=_features(table, len(names)),
+        y=known.y,
+        classes=known.classes,
+        nodes=_node_names(edges if features is None else features, names),
+        structure_only=table is None,
+        columns=None if table is None else table.columns,
+        notes=tuple(
+            note for note in (rows.note, table.note if table else "", _graph_note(graph, indices), known.note) if note
+        ),
+    )
+
+
+def _stem(path: Path) -> str:
+    """The name of a file without its suffix and that of its compression."""
+    return Path(path.stem).stem if path.suffix.lower() in COMPRESSIONS else path.stem
+
+
+def _check_choices(
+    choices: Choices,
+    features: Path | None,
+    labels: Path | None,
+    known: Labels | None,
+    table: Nodes | None,
+    problems: Problems,
+) -> None:
+    """Adds problems for choices that apply to no table, and for a target that is also a feature."""
+    for flag, name in (("id", choices.id), ("target", choices.target)):
+        if name is not None and features is None and labels is None:
+            problems.add(f"{flag} is {name!r}, but there is no table of features or labels", f"omit {flag}")
+    if choices.target is not None and labels is None and table is not None and table.target is None:
+        problems.add(f"{features}: target is {choices.target!r}, but the file has no columns", "pass a table of labels")
+    complete = (features is None or table is not None) and (labels is None or known is not None)
+    if choices.id is not None and choices.id not in choices.found and complete:
+        problems.add(f"id: no table of features or labels has a column {choices.id!r}", "check the spelling")
+    missing = sorted(choices.drop - choices.found)
+    if missing:
+        problems.add(f"drop: no table has {listed(missing)}", "check the spelling")
+    columns = () if table is None else table.columns or ()
+    if labels is not None and known is not None and known.target in [column.name for column in columns]:
+        problems.add(
+            f"{features}: column {known.target!r} has the name of the target in {labels}",
+            "drop it with drop=[..] or --drop, or rename it if it is another quantity",
+        )
+
+
+def _indices(rows: Edges, names: pa.Array, features: Path | None, problems: Problems) -> NDArray[np.int64]:
+    """The ends of the edges as indices into the names, (2, E)."""
+    indices = []
+    for texts, column in ((rows.sources, rows.table.names[0]), (rows.targets, rows.table.names[1])):
+        index = texts.index_in(names)
+
+        def what(row: int, texts: Texts = texts, column: str = column) -> str:
+            other = _spelled_otherwise(texts[row], names)
+            return f"column {column!r}: node {texts[row]!r} has no features in {features}" + (
+                f", which has {other!r}" if other else ""
+            )
+
+        advice = f"add rows for such nodes to {features}, spelled alike in both files, or remove their edges"
+        problems.add_rows(rows.table, (index < 0) & ~texts.empty, what, advice)
+        indices.append(index)
+    return np.stack(indices)
+
+
+def _spelled_otherwise(name: str, names: pa.Array) -> str | None:
+    """A name that is the same number in another spelling, such as 12 for 12.0."""
+    number = as_number(name)
+    if number is None or not number.is_integer():
+        return None
+    found = pc.index_in(pa.array([str(int(number)), f"{number:.1f}"]), value_set=names).to_pylist()
+    return next((str(names[i].as_py()) for i in found if i is not None), None)
+
+
+def _features(table: Nodes | None, nodes: int) -> Features:
+    """Features as they are before a recipe is learned for training."""
+    if table is None:
+        return SparseFeatures(sp.eye_array(nodes, format="csr"))
+    if table.columns is not None:
+        return Recipe.learn(table.columns, scaled=False).apply(table.columns)
+    matrix = table.matrix
+    return SparseFeatures(matrix) if sp.issparse(matrix) else as_features(torch.from_numpy(matrix))
+
+
+def _node_names(path: Path, nodes: pa.Array) -> NDArray[np.str_]:
+    """Names of nodes as an array, whose size is the number of nodes times the longest name."""
+    longest = int(pc.max(pc.utf8_length(nodes)).as_py())
+    if 4 * longest * len(nodes) > max(MAX_NAMES, 64 * regular_file(path)):
+        raise ValueError(f"{path}: a node's name has {longest:,} characters; is a quote missing?")
+    return np.array(nodes.to_pylist(), dtype=np.str_)
+
+
+def _graph_note(graph: Graph, pairs: NDArray[np.int64]) -> str:
+    """Size of the graph, and what became of the rows of the table."""
+    loops = int((pairs[0] == pairs[1]).sum())
+    repeated = pairs.shape[1] - loops - graph.num_edges
+    isolated = int((graph.indptr.diff() == 0).sum())
+    note = f"graph: {counted(graph.num_nodes, 'node')}, {counted(graph.num_edges, 'edge')}"
+    note += f", {repeated:,} repeated or of weight 0" if repeated else ""
+    note += f", {counted(loops, 'self-loop')} dropped" if loops else ""
+    return note + (f", {counted(isolated, 'isolated node')}" if isolated else "")

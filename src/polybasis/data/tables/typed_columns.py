@@ -1,0 +1,137 @@
+"""Columns of a table as numbers, booleans or categories; dates and free text are refused."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from polybasis.data.columns import Column, as_number, truth
+from polybasis.data.tables.problems import Problems
+from polybasis.data.tables.table import Table, Texts
+from polybasis.data.tables.text_tables import MISSING, MISSING_NUMBERS
+
+LARGEST = float(np.finfo(np.float32).max)
+DATE = re.compile(
+    r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([T ].*)?|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d{2})( .*)?|\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?"
+    r"|\d{1,2}[ -][A-Za-z]{3,9}[ -]\d{2,4}|[A-Za-z]{3,9} \d{1,2},? \d{4}"
+)
+DROP = "drop the column with drop=[..] or --drop"
+
+
+def typed_column(table: Table, i: int, nodes: Texts, problems: Problems) -> Column | None:
+    """A column with its type, or None if it is refused.
+
+    Args:
+        table: the table.
+        i: index of the column.
+        nodes: the node of each row.
+        problems: receives the problems.
+    """
+    values, name = table.columns[i], table.names[i]
+    kind = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
+    if pa.types.is_temporal(kind):
+        _refuse_dates(
+            table, i, str(pc.drop_null(values)[0].as_py()) if values.null_count < len(values) else "", problems
+        )
+        return None
+    if pa.types.is_null(kind):
+        return Column(name, "numeric", np.full(len(values), np.nan, dtype=np.float32))
+    if pa.types.is_boolean(kind):
+        codes = pc.fill_null(pc.cast(values, pa.int32()), -1).to_numpy()
+        return Column(name, "boolean", codes.astype(np.int32), ("false", "true"))
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        wide = kind if pa.types.is_float32(kind) else pa.float64()
+        return _numeric(table, i, pc.cast(values, wide).to_numpy(), nodes, problems)
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return _of_text(table, i, nodes, problems)
+    what = f"{table.path}: column {name!r} has type {kind}; expected numbers, booleans or text"
+    problems.add(what, DROP)
+    return None
+
+
+def _of_text(table: Table, i: int, nodes: Texts, problems: Problems) -> Column | None:
+    """A column of text: booleans, numbers in unusual spellings, or categories."""
+    name, text = table.names[i], table.text(i)
+    distinct: list[str] = text.distinct.to_pylist()
+    counts = np.bincount(text.codes, minlength=len(distinct))
+    used = [j for j, word in enumerate(distinct) if counts[j] and word not in MISSING]
+    filled = int(counts[used].sum())
+    if used and all(truth(distinct[j]) is not None for j in used):
+        return _coded(name, "boolean", text, distinct, used)
+    numbers = {j: as_number(distinct[j]) for j in range(len(distinct)) if counts[j]}
+    readable = [j for j in used if numbers[j] is not None]
+    if used and all(j in readable or distinct[j] in MISSING_NUMBERS for j in used):
+        return _numeric(table, i, _looked_up(numbers, text), nodes, problems)
+    share = int(counts[readable].sum()) / max(filled, 1)
+    if share >= 0.5 and (len(used) > 20 or 2 * len(used) > filled):
+        wrong = np.zeros(len(distinct), dtype=np.bool_)
+        wrong[[j for j in used if j not in set(readable) and distinct[j] not in MISSING_NUMBERS]] = True
+        problems.add_rows(
+            table,
+            wrong[text.codes],
+            lambda row: f"column {name!r} of node {nodes[row]!r}: {text[row][:40]!r} is not a number",
+            f"correct the cells, leave them empty, or {DROP}",
+        )
+        return None
+    sample = [distinct[j] for j in used[:1000]]
+    if sample and all(DATE.fullmatch(word) for word in sample):
+        _refuse_dates(table, i, sample[0], problems)
+        return None
+    length = sum(len(word) for word in sample) / max(len(sample), 1)
+    if len(used) > 20 and 2 * len(used) > filled and (len(used) > 100 or length > 30):
+        row = int(np.argmax(np.isin(text.codes, used)))
+        problems.add_row(
+            table,
+            row,
+            f"column {name!r} holds free text or identifiers, {len(used):,} different ones in {filled:,} rows, such as "
+            f"{text[row][:40]!r} of node {nodes[row]!r}",
+            f"{DROP}, or replace it by numbers or categories",
+        )
+        return None
+    return _coded(name, "categorical", text, distinct, used)
+
+
+def _coded(name: str, kind: str, text: Texts, distinct: list[str], used: list[int]) -> Column:
+    """A column of indices into its distinct texts."""
+    order = np.full(len(distinct), -1, dtype=np.int32)
+    order[used] = np.arange(len(used))
+    categories = tuple(distinct[j] for j in used)
+    return Column(name, "boolean" if kind == "boolean" else "categorical", order[text.codes], categories)
+
+
+def _looked_up(numbers: dict[int, float | None], text: Texts) -> NDArray[np.float64]:
+    table = np.full(len(text.distinct), np.nan)
+    for j, number in numbers.items():
+        table[j] = np.nan if number is None else number
+    return table[text.codes]
+
+
+def _numeric(table: Table, i: int, values: NDArray[np.floating], nodes: Texts, problems: Problems) -> Column | None:
+    """A column of numbers; those that are only 0 and 1 are booleans."""
+    name = table.names[i]
+    wrong = np.abs(values) > LARGEST
+    if problems.add_rows(
+        table,
+        wrong,
+        lambda row: f"column {name!r} of node {nodes[row]!r}: the number is infinite or too large for float32",
+        f"correct the cells, leave them empty, or {DROP}",
+    ):
+        return None
+    missing = np.isnan(values)
+    if ((values == 0) | (values == 1) | missing).all() and not missing.all():
+        codes = np.where(missing, -1, values).astype(np.int32)
+        return Column(name, "boolean", codes, ("0", "1"))
+    return Column(name, "numeric", values.astype(np.float32, copy=False))
+
+
+def _refuse_dates(table: Table, i: int, example: str, problems: Problems) -> None:
+    problems.add_row(
+        table,
+        0,
+        f"column {table.names[i]!r} holds dates or times, such as {example[:40]!r}",
+        f"{DROP}, or replace it by a number such as days since a date",
+    )

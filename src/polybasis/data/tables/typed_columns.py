@@ -34,9 +34,8 @@ def typed_column(table: Table, i: int, nodes: Texts, problems: Problems) -> Colu
     values, name = table.columns[i], table.names[i]
     kind = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
     if pa.types.is_temporal(kind):
-        _refuse_dates(
-            table, i, str(pc.drop_null(values)[0].as_py()) if values.null_count < len(values) else "", problems
-        )
+        present = pc.is_valid(values).to_numpy()
+        _refuse_dates(table, i, int(present.argmax()), nodes, problems)
         return None
     if pa.types.is_null(kind):
         return Column(name, "numeric", np.full(len(values), np.nan, dtype=np.float32))
@@ -79,7 +78,7 @@ def _of_text(table: Table, i: int, nodes: Texts, problems: Problems) -> Column |
         return None
     sample = [distinct[j] for j in used[:1000]]
     if sample and all(DATE.fullmatch(word) for word in sample):
-        _refuse_dates(table, i, sample[0], problems)
+        _refuse_dates(table, i, int(np.argmax(text.codes == used[0])), nodes, problems)
         return None
     length = sum(len(word) for word in sample) / max(len(sample), 1)
     if len(used) > 20 and 2 * len(used) > filled and (len(used) > 100 or length > 30):
@@ -128,10 +127,11 @@ def _numeric(table: Table, i: int, values: NDArray[np.floating], nodes: Texts, p
     return Column(name, "numeric", values.astype(np.float32, copy=False))
 
 
-def _refuse_dates(table: Table, i: int, example: str, problems: Problems) -> None:
+def _refuse_dates(table: Table, i: int, row: int, nodes: Texts, problems: Problems) -> None:
+    example = str(table.columns[i][row].as_py())[:40]
     problems.add_row(
         table,
-        0,
-        f"column {table.names[i]!r} holds dates or times, such as {example[:40]!r}",
+        row,
+        f"column {table.names[i]!r} holds dates or times, such as {example!r} of node {nodes[row]!r}",
         f"{DROP}, or replace it by a number such as days since a date",
     )

@@ -93,7 +93,7 @@ def read_tables(
         with problems.collecting():
             known = read_labels(labels, choices, names, problems)
     elif table is not None and table.target is not None:
-        known = labels_of_column(table.target, str(target), str(features))
+        known = labels_of_column(table.target, str(target), features.name if features else "")
     _check_choices(choices, features, labels, known, table, problems)
     if rows is None or names is None:
         problems.raise_if_any()

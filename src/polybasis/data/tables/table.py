@@ -140,11 +140,8 @@ class Table:
         """
         values = self.columns[column]
         try:
-            if pa.types.is_dictionary(values.type):
-                values = values.unify_dictionaries()
-            else:
-                values = values.dictionary_encode()  # all chunks have the same dictionary
-            chunks = values.chunks
+            encoded = pa.types.is_dictionary(values.type)
+            chunks = (values.unify_dictionaries() if encoded else values.dictionary_encode()).chunks  # one dictionary
             distinct = pc.cast(chunks[0].dictionary if chunks else pa.array([], pa.string()), pa.string())
             indices = pa.concat_arrays([chunk.indices for chunk in chunks] or [pa.array([], pa.int32())])
         except pa.ArrowException as error:
@@ -155,7 +152,6 @@ class Table:
         trimmed = pc.utf8_trim_whitespace(pc.fill_null(distinct, ""))
         if not indices.null_count and pa.types.is_int32(indices.type) and trimmed.equals(distinct):
             return Texts(indices.to_numpy(), distinct)  # the usual case, without another copy
-        encoded = pa.concat_arrays([trimmed, pa.array([""])])
-        encoded = encoded.dictionary_encode()  # again, because texts may differ in whitespace only
+        again = pa.concat_arrays([trimmed, pa.array([""])]).dictionary_encode()  # texts may differ in whitespace only
         codes = pc.fill_null(pc.cast(indices, pa.int32()), len(distinct)).to_numpy()
-        return Texts(encoded.indices.to_numpy()[codes], encoded.dictionary)
+        return Texts(again.indices.to_numpy()[codes], again.dictionary)

@@ -58,20 +58,19 @@ class Column:
             texts = tuple(f"{value:.9g}" for value in distinct if not np.isnan(value))
             codes = np.where(codes < len(texts), codes, -1).astype(np.int32)
             return Column(self.name, kind, codes, texts)
-        accepted = truth if kind == "boolean" else as_number
-        if self.kind == "numeric":  # to boolean: only 0, 1 and gaps would do, and such a column is boolean already
-            present = self.values[~self.missing]
-            wrong = [f"{value:.9g}" for value in present[:1]]
+        if self.kind == "numeric":
+            wrong = [f"{value:.9g}" for value in np.unique(self.values[~self.missing])[:3] if value not in (0, 1)]
         else:
+            accepted = truth if kind == "boolean" else as_number
             used = np.unique(self.values[self.values >= 0])
-            wrong = [text for text in (self.categories[i] for i in used) if accepted(text) is None]
+            wrong = [self.categories[i] for i in used if accepted(self.categories[i]) is None]
         if wrong:
             expected = "true or false" if kind == "boolean" else "numbers"
             raise ValueError(f"column {self.name!r} has the value {wrong[0]!r}; expected {expected}")
         if kind == "boolean":
-            if self.kind == "numeric":
-                return Column(self.name, kind, np.full(len(self.values), -1, dtype=np.int32))
-            return Column(self.name, kind, self.values, self.categories)
+            if self.kind == "categorical":
+                return Column(self.name, kind, self.values, self.categories)
+            return Column(self.name, kind, np.where(self.missing, -1, self.values).astype(np.int32), ("0", "1"))
         numbers = np.array([*((as_number(text) or 0.0) for text in self.categories), np.nan], dtype=np.float32)
         return Column(self.name, kind, numbers[self.values])
 

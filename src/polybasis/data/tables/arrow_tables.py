@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +45,7 @@ def _opened(path: Path, kind: str, read: Callable[[Path], pa.Table]) -> TableFil
         raise TableError([f"{path}: not {kind}, or a damaged one ({reason})"], ["write the file again"]) from error
     names = tuple(name.strip() or f"column {i}" for i, name in enumerate(table.column_names, 1))
 
-    def select(columns: list[int], texts: Collection[int], numbers: Collection[int]) -> Table:
+    def select(columns: list[int], texts: Collection[int], numbers: Mapping[int, pa.DataType]) -> Table:
         return Table(path, tuple(names[i] for i in columns), tuple(table.column(i) for i in columns))
 
     return TableFile(path, names, sample_rows(table), select)

@@ -28,6 +28,7 @@ class Dialect:
         delimiter: what separates cells.
         decimal: the decimal point.
         header: whether the first row is a header.
+        guessed: whether that is a guess, because nothing tells the first row from the others.
         names: names of the columns.
         skip: number of lines before the first row of data.
         rows: the first rows of data.
@@ -36,6 +37,7 @@ class Dialect:
     delimiter: str
     decimal: str
     header: bool
+    guessed: bool
     names: tuple[str, ...]
     skip: int
     rows: list[list[str]]
@@ -68,11 +70,14 @@ def detect(path: Path, header: bool | None, expected: str, edges: bool = False) 
     if not rows:
         raise TableError([f"{path}:1: not a table of text"], [f"expected {expected}; is a quote missing?"])
     first, *others = rows
-    found = _has_header(first, others, edges) if header is None else header
+    decimal = _decimal(delimiter, rows)
+    evident = _has_header(_plain(first, decimal), [_plain(row, decimal) for row in others], edges)
+    found = evident is not False if header is None else header
     names = tuple((cell.strip() if found else "") or f"column {i}" for i, cell in enumerate(first, 1))
     lines = tables[delimiter][0][0] if found else 0
     data = others if found else rows
-    return Dialect(delimiter, _decimal(delimiter, data), found, names, comments + lines, data)
+    guessed = header is None and evident is None
+    return Dialect(delimiter, decimal, found, guessed, names, comments + lines, data)
 
 
 def _beginning(path: Path) -> tuple[str, bool]:
@@ -127,10 +132,15 @@ def _decimal(delimiter: str, rows: list[list[str]]) -> str:
     return "," if not points and any(DECIMAL_COMMA.fullmatch(cell) for cell in cells) else "."
 
 
-def _has_header(first: list[str], others: list[list[str]], edges: bool) -> bool:
-    """Whether the first row names the columns."""
-    first = [cell.strip() for cell in first]
-    columns = [[row[i].strip() for row in others if i < len(row) and row[i].strip()] for i in range(len(first))]
+def _plain(row: list[str], decimal: str) -> list[str]:
+    """Cells without surrounding whitespace, and numbers with a decimal point."""
+    cells = [cell.strip() for cell in row]
+    return cells if decimal == "." else [c.replace(",", ".") if DECIMAL_COMMA.fullmatch(c) else c for c in cells]
+
+
+def _has_header(first: list[str], others: list[list[str]], edges: bool) -> bool | None:
+    """Whether the first row names the columns; None if nothing speaks for or against it."""
+    columns = [[row[i] for row in others if i < len(row) and row[i]] for i in range(len(first))]
     if any(cell.casefold() in KNOWN_NAMES for cell in first):
         return True
     for cell, column in zip(first, columns, strict=True):
@@ -146,7 +156,7 @@ def _has_header(first: list[str], others: list[list[str]], edges: bool) -> bool:
         return False  # a node or a category that occurs again
     shapes = [{_shape(other) for other in column} for column in columns]
     alike = all(shape == {_shape(cell)} for cell, shape in zip(first, shapes, strict=True))
-    return not (alike and others and any("9" in shape for shape in map(_shape, first)))
+    return False if alike and others and any("9" in shape for shape in map(_shape, first)) else None
 
 
 def _shape(cell: str) -> str:

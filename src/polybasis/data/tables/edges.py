@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Literal, get_args
@@ -55,10 +55,9 @@ class Edges:
         if self.nodes is not None:
             return self.nodes
         distinct = pc.unique(pa.concat_arrays([self.sources.distinct, self.targets.distinct]))
-        nodes = np.stack([self.sources.index_in(distinct), self.targets.index_in(distinct)], axis=1).ravel()
-        first = np.full(len(distinct), -1)
-        first[nodes[::-1]] = np.arange(len(nodes))[::-1]  # the last assignment stays: the first appearance
-        return distinct.take(pa.array(np.argsort(first)[np.count_nonzero(first < 0) :]))
+        first = np.minimum(2 * self.sources.first_rows(distinct), 2 * self.targets.first_rows(distinct) + 1)
+        used = np.count_nonzero(first < 2 * len(self.sources.codes))
+        return distinct.take(pa.array(np.argsort(first)[:used]))
 
 
 def read_edges(path: Path, choices: Choices, problems: Problems) -> Edges:
@@ -91,7 +90,7 @@ def read_edges(path: Path, choices: Choices, problems: Problems) -> Edges:
             )
         weights = named[:1] or others
         unused, layout = [file.names[i] for i in others if i not in weights], file.layout
-        table = file.read([source, target, *weights], (source, target), weights)
+        table = file.read([source, target, *weights], (source, target), dict.fromkeys(weights, pa.float64()))
     if table.rows == 0:
         raise ValueError(f"{path}: the file has no edges; expected a row for each edge")
     sources, targets = table.text(0), table.text(1)
@@ -108,9 +107,8 @@ def read_edges(path: Path, choices: Choices, problems: Problems) -> Edges:
     note += f", not used: {listed(unused)}" if unused else ""
     note += f" ({layout})" if layout else ""
     edges = Edges(table, sources, targets, None, nodes, note)
-    if len(table.names) < 3:
-        return edges
-    return Edges(table, sources, targets, _weights(edges, problems), nodes, note)
+    weight = _weights(edges, problems) if len(table.names) > 2 else None
+    return replace(edges, table=replace(table, columns=()), weight=weight)
 
 
 def _empty_end(name: str, other: Texts, row: int) -> str:
@@ -144,8 +142,8 @@ def _weights(edges: Edges, problems: Problems) -> NDArray[np.float64]:
         ),
         advice,
     )
-    finite = ~known | (np.abs(numbers) <= LARGEST)
-    problems.add_rows(table, ~finite, lambda row: shown(row) + f"{numbers[row]:g} is not finite in float32", advice)
+    infinite = known & ((numbers > LARGEST) | (numbers < -LARGEST))
+    problems.add_rows(table, infinite, lambda row: shown(row) + f"{numbers[row]:g} is not finite in float32", advice)
     problems.add_rows(table, numbers < 0, lambda row: shown(row) + f"{numbers[row]:g} is negative", advice)
     return numbers
 
@@ -171,10 +169,11 @@ def merged(
         if merge != "sum":
             return pairs, None
         weight = np.ones(pairs.shape[1])
-    key = np.minimum(pairs[0], pairs[1]) * nodes + np.maximum(pairs[0], pairs[1])
-    ordered = np.sort(key)
-    if not (ordered[1:] == ordered[:-1]).any():
+    key = _pair_keys(pairs, nodes)
+    key.sort()
+    if not (key[1:] == key[:-1]).any():
         return pairs, edges.weight
+    key = _pair_keys(pairs, nodes)
     order = np.argsort(key, kind="stable")
     starts = np.flatnonzero(np.r_[True, np.diff(key[order]) != 0])
     if merge is None:
@@ -189,6 +188,14 @@ def merged(
     else:
         combined = np.add.reduceat(weight[order], starts) / (counts if merge == "mean" else 1)
     return pairs[:, first], combined
+
+
+def _pair_keys(pairs: NDArray[np.int64], nodes: int) -> NDArray[np.int64]:
+    """One number for each pair of nodes, the same in both directions."""
+    key: NDArray[np.int64] = np.minimum(pairs[0], pairs[1])
+    key *= nodes
+    key += np.maximum(pairs[0], pairs[1])
+    return key
 
 
 def _refuse_repeated(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +56,7 @@ def open_json_lines(path: Path, expected: str) -> TableFile:
     def find_lines(wanted: Collection[int]) -> dict[int, int]:
         return {row: lines[row] for row in wanted}
 
-    def select(columns: list[int], texts: Collection[int], numbers: Collection[int]) -> Table:
+    def select(columns: list[int], texts: Collection[int], numbers: Mapping[int, pa.DataType]) -> Table:
         return Table(path, tuple(names[i] for i in columns), tuple(table.column(i) for i in columns), find_lines)
 
     return TableFile(path, names, sample_rows(table), select, line=1)

@@ -61,7 +61,7 @@ def read_labels(path: Path, choices: Choices, nodes: pa.Array, problems: Problem
     known = None if choices.target is None else find_column(file, choices.target, "target")
     of_nodes, said = choices.node_column(file, [i for i in every if i != known], nodes)
     chosen = guess_target(file, [i for i in every if i != of_nodes]) if known is None else known
-    table = file.read([of_nodes, chosen], (of_nodes, chosen), ())
+    table = file.read([of_nodes, chosen], (of_nodes, chosen), {})
     names, labels = table.text(0), table.text(1)
     refuse_bad_nodes(table, names, problems)
     index = names.index_in(nodes)

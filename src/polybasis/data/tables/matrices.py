@@ -66,8 +66,8 @@ def read_word_lists(path: Path, problems: Problems) -> tuple[pa.Array, Matrix | 
     except (pa.ArrowException, OverflowError) as error:
         raise ValueError(f"{path}: a list has a number that is too large; number the words from 0") from error
     integers = all(type(word) is int for words in lists.values() for word in words)
-    table = Table(path, ("words",), (pa.chunked_array([values]),), unit="node")
-    return nodes, list_matrix(table, 0, Texts(np.arange(len(nodes)), nodes), problems, words=integers)
+    table = Table(path, ("words",), (pa.chunked_array([values]),), unit="entry")
+    return nodes, list_matrix(table, 0, Texts(np.arange(len(nodes), dtype=np.int32), nodes), problems, words=integers)
 
 
 def is_list(kind: pa.DataType) -> bool:

@@ -80,7 +80,7 @@ def read_nodes(path: Path, choices: Choices, target: str | None, known: pa.Array
         raise ValueError(
             f"{path}: no columns besides {listed([file.names[i] for i in (chosen, *targets)])}; expected {EXPECTED}"
         )
-    numeric = [i for i in features if _looks_numeric(file, i)]
+    numeric = {i: pa.float32() for i in features if _looks_numeric(file, i)}
     table = file.read([chosen, *targets, *features], (chosen, *targets), numeric)
     if table.rows == 0:
         raise ValueError(f"{path}: the file has no nodes; expected {EXPECTED}")

@@ -83,6 +83,7 @@ def read_tables(
     known: Labels | None = None
     with problems.collecting():
         rows = read_edges(edges, choices, problems)
+    _release_memory()
     names = None if rows is None else rows.in_order_of_appearance()
     if features is not None:
         with problems.collecting():
@@ -92,16 +93,13 @@ def read_tables(
         with problems.collecting():
             known = read_labels(labels, choices, names, problems)
     elif table is not None and table.target is not None:
-        known = labels_of_column(table.target, str(target), str(features))
+        known = labels_of_column(table.target, str(target), features.name if features else "")
     _check_choices(choices, features, labels, known, table, problems)
     if rows is None or names is None:
         problems.raise_if_any()
     assert rows is not None
     assert names is not None
-    indices = _indices(rows, names, features, problems)
-    pairs, weight = merged(indices, rows, len(names), merge, problems)
-    problems.raise_if_any()
-    graph = Graph.from_edge_index(pairs, len(names), weight, directed=False)
+    graph, note = _graph(rows, names, features, merge, problems)
     if known is None:
         known = Labels("", torch.full((len(names),), -1), (), "")
     return NodeDataset(
@@ -113,9 +111,7 @@ def read_tables(
         nodes=_node_names(edges if features is None else features, names),
         structure_only=table is None,
         columns=None if table is None else table.columns,
-        notes=tuple(
-            note for note in (rows.note, table.note if table else "", _graph_note(graph, indices), known.note) if note
-        ),
+        notes=tuple(filter(None, (rows.note, table.note if table else "", note, known.note))),
     )
 
 
@@ -152,11 +148,34 @@ def _check_choices(
         )
 
 
+def _graph(
+    rows: Edges, names: pa.Array, features: Path | None, merge: Merge | None, problems: Problems
+) -> tuple[Graph, str]:
+    """The graph, and a note on its size and on what became of the rows; raises the problems found so far."""
+    pairs = _indices(rows, names, features, problems)
+    count, loops = pairs.shape[1], int((pairs[0] == pairs[1]).sum())
+    pairs, weight = merged(pairs, rows, len(names), merge, problems)
+    problems.raise_if_any()
+    _release_memory()
+    graph = Graph.from_edge_index(pairs, len(names), weight, directed=False)
+    repeated = count - loops - graph.num_edges
+    isolated = int((graph.indptr.diff() == 0).sum())
+    note = f"graph: {counted(graph.num_nodes, 'node')}, {counted(graph.num_edges, 'edge')}"
+    note += f", {repeated:,} repeated or of weight 0" if repeated else ""
+    note += f", {counted(loops, 'self-loop')} dropped" if loops else ""
+    return graph, note + (f", {counted(isolated, 'isolated node')}" if isolated else "")
+
+
+def _release_memory() -> None:
+    """Returns memory that Arrow has finished with and would otherwise keep."""
+    pa.default_memory_pool().release_unused()
+
+
 def _indices(rows: Edges, names: pa.Array, features: Path | None, problems: Problems) -> NDArray[np.int64]:
     """The ends of the edges as indices into the names, (2, E)."""
-    indices = []
-    for texts, column in ((rows.sources, rows.table.names[0]), (rows.targets, rows.table.names[1])):
-        index = texts.index_in(names)
+    indices = np.empty((2, len(rows.sources.codes)), dtype=np.int64)
+    for index, texts, column in zip(indices, (rows.sources, rows.targets), rows.table.names, strict=False):
+        index[:] = texts.index_in(names)
 
         def what(row: int, texts: Texts = texts, column: str = column) -> str:
             other = _spelled_otherwise(texts[row], names)
@@ -166,8 +185,7 @@ def _indices(rows: Edges, names: pa.Array, features: Path | None, problems: Prob
 
         advice = f"add rows for such nodes to {features}, spelled alike in both files, or remove their edges"
         problems.add_rows(rows.table, (index < 0) & ~texts.empty, what, advice)
-        indices.append(index)
-    return np.stack(indices)
+    return indices
 
 
 def _spelled_otherwise(name: str, names: pa.Array) -> str | None:
@@ -195,14 +213,3 @@ def _node_names(path: Path, nodes: pa.Array) -> NDArray[np.str_]:
     if 4 * longest * len(nodes) > max(MAX_NAMES, 64 * regular_file(path)):
         raise ValueError(f"{path}: a node's name has {longest:,} characters; is a quote missing?")
     return np.array(nodes.to_pylist(), dtype=np.str_)
-
-
-def _graph_note(graph: Graph, pairs: NDArray[np.int64]) -> str:
-    """Size of the graph, and what became of the rows of the table."""
-    loops = int((pairs[0] == pairs[1]).sum())
-    repeated = pairs.shape[1] - loops - graph.num_edges
-    isolated = int((graph.indptr.diff() == 0).sum())
-    note = f"graph: {counted(graph.num_nodes, 'node')}, {counted(graph.num_edges, 'edge')}"
-    note += f", {repeated:,} repeated or of weight 0" if repeated else ""
-    note += f", {counted(loops, 'self-loop')} dropped" if loops else ""
-    return note + (f", {counted(isolated, 'isolated node')}" if isolated else "")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+
+PART = 1 << 16  # rows to look up at a time: NumPy converts indices to int64
 
 
 @dataclass(frozen=True)
@@ -20,7 +22,8 @@ class TableFile:
         path: the file.
         names: names of the columns, not necessarily distinct.
         sample: the first rows as text.
-        read: reads columns, given by index; those in the second argument become text, those in the third numbers.
+        read: reads columns, given by index. Those in the second argument become text, those in the third numbers of the
+            given type if all their cells are numbers.
         layout: what was detected, such as the delimiter; empty if nothing was.
         line: the line of the header in a text file.
         header: whether the names come from the file.
@@ -29,7 +32,7 @@ class TableFile:
     path: Path
     names: tuple[str, ...]
     sample: list[list[str]]
-    read: Callable[[list[int], Collection[int], Collection[int]], Table]
+    read: Callable[[list[int], Collection[int], Mapping[int, pa.DataType]], Table]
     layout: str = ""
     line: int | None = None
     header: bool = True
@@ -45,11 +48,11 @@ class Texts:
     """A column of text, each distinct text stored once: a small Parquet file can repeat a long text millions of times.
 
     Attributes:
-        codes: index of each row's text.
+        codes: index of each row's text, int32.
         distinct: the distinct texts.
     """
 
-    codes: NDArray[np.int64]
+    codes: NDArray[np.int32]
     distinct: pa.Array
 
     @property
@@ -67,9 +70,26 @@ class Texts:
 
     def index_in(self, values: pa.Array) -> NDArray[np.int64]:
         """The index of each row's text in ``values``; -1 if it is not there."""
-        index = pc.fill_null(pc.index_in(self.distinct, value_set=values), -1).to_numpy()
-        found: NDArray[np.int64] = index.astype(np.int64)[self.codes]
+        index = self._index_of_distinct(values)
+        found = np.empty(len(self.codes), dtype=np.int64)
+        for start in range(0, len(found), PART):
+            found[start : start + PART] = index[self.codes[start : start + PART]]
         return found
+
+    def first_rows(self, values: pa.Array) -> NDArray[np.int64]:
+        """The first row with each of ``values``; the number of rows if there is none."""
+        first = np.full(len(self.distinct), len(self.codes))
+        for start in reversed(range(0, len(self.codes), PART)):
+            part = self.codes[start : start + PART]
+            first[part[::-1]] = np.arange(start, start + len(part))[::-1]  # the last assignment stays
+        index = self._index_of_distinct(values)
+        rows = np.full(len(values), len(self.codes))
+        rows[index[index >= 0]] = first[index >= 0]
+        return rows
+
+    def _index_of_distinct(self, values: pa.Array) -> NDArray[np.int32]:
+        index: NDArray[np.int32] = pc.fill_null(pc.index_in(self.distinct, value_set=values), -1).to_numpy()
+        return index
 
     def first(self, row: int) -> int:
         """The first row with the text of a row."""
@@ -120,16 +140,18 @@ class Table:
         """
         values = self.columns[column]
         try:
-            if not pa.types.is_dictionary(values.type):
-                values = values.dictionary_encode()
-            values = values.unify_dictionaries().combine_chunks()
-            distinct = pc.cast(values.dictionary, pa.string())
+            encoded = pa.types.is_dictionary(values.type)
+            chunks = (values.unify_dictionaries() if encoded else values.dictionary_encode()).chunks  # one dictionary
+            distinct = pc.cast(chunks[0].dictionary if chunks else pa.array([], pa.string()), pa.string())
+            indices = pa.concat_arrays([chunk.indices for chunk in chunks] or [pa.array([], pa.int32())])
         except pa.ArrowException as error:
             kind = self.columns[column].type
             raise ValueError(
                 f"{self.path}: column {self.names[column]!r} has type {kind}; expected text or numbers"
             ) from error
-        encoded = pa.concat_arrays([pc.utf8_trim_whitespace(pc.fill_null(distinct, "")), pa.array([""])])
-        encoded = encoded.dictionary_encode()  # again, because texts may differ in whitespace only
-        codes = pc.fill_null(values.indices, len(distinct)).to_numpy(zero_copy_only=False)
-        return Texts(encoded.indices.to_numpy().astype(np.int64)[codes], encoded.dictionary)
+        trimmed = pc.utf8_trim_whitespace(pc.fill_null(distinct, ""))
+        if not indices.null_count and pa.types.is_int32(indices.type) and trimmed.equals(distinct):
+            return Texts(indices.to_numpy(), distinct)  # the usual case, without another copy
+        again = pa.concat_arrays([trimmed, pa.array([""])]).dictionary_encode()  # texts may differ in whitespace only
+        codes = pc.fill_null(pc.cast(indices, pa.int32()), len(distinct)).to_numpy()
+        return Texts(again.indices.to_numpy()[codes], again.dictionary)

@@ -5,7 +5,7 @@ The text is parsed a second time, row by row, only to find the line of a problem
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -41,21 +41,24 @@ def open_text_table(path: Path, header: bool | None, expected: str, edges: bool 
     dialect = detect(path, header, expected, edges)
     parts = [f"{DELIMITERS[dialect.delimiter]}-separated"] if dialect.delimiter != "," else []
     parts += ["decimal comma"] if dialect.decimal == "," else []
+    parts += ["the first row is taken as the header"] if dialect.guessed else []
     parts += [] if dialect.header else ["no header"]
     read, layout = partial(_read, path, dialect), ", ".join(parts)
     return TableFile(path, dialect.names, dialect.rows, read, layout, max(1, dialect.skip), dialect.header)
 
 
-def _read(path: Path, dialect: Dialect, columns: list[int], texts: Collection[int], numbers: Collection[int]) -> Table:
-    """Reads columns; ``texts`` become text, ``numbers`` float32 if all their cells are numbers, others what they are.
+def _read(
+    path: Path, dialect: Dialect, columns: list[int], texts: Collection[int], numbers: Mapping[int, pa.DataType]
+) -> Table:
+    """Reads columns; ``texts`` become text, ``numbers`` numbers if all their cells are, and others what they are.
 
     Raises:
         TableError: if rows have different numbers of cells or the file is not UTF-8.
     """
-    types = {i: pa.dictionary(pa.int32(), pa.string()) for i in texts}
+    types = dict.fromkeys(texts, pa.string())
     try:
         try:
-            table, ragged = _parse(path, dialect, columns, types | dict.fromkeys(numbers, pa.float32()))
+            table, ragged = _parse(path, dialect, columns, types | dict(numbers))
         except pa.ArrowInvalid:
             if not numbers:
                 raise
@@ -82,7 +85,10 @@ def _parse(path: Path, dialect: Dialect, columns: list[int], types: dict[int, An
 
     options = {
         "read_options": pyarrow.csv.ReadOptions(
-            column_names=[str(i) for i in range(len(dialect.names))], skip_rows=dialect.skip, block_size=BLOCK
+            column_names=[str(i) for i in range(len(dialect.names))],
+            skip_rows=dialect.skip,
+            block_size=BLOCK,
+            use_threads=False,  # threads need three times the memory and more processor time
         ),
         "parse_options": pyarrow.csv.ParseOptions(
             delimiter=dialect.delimiter, newlines_in_values=True, invalid_row_handler=skip

@@ -34,9 +34,8 @@ def typed_column(table: Table, i: int, nodes: Texts, problems: Problems) -> Colu
     values, name = table.columns[i], table.names[i]
     kind = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
     if pa.types.is_temporal(kind):
-        _refuse_dates(
-            table, i, str(pc.drop_null(values)[0].as_py()) if values.null_count < len(values) else "", problems
-        )
+        present = pc.is_valid(values).to_numpy()
+        _refuse_dates(table, i, int(present.argmax()), nodes, problems)
         return None
     if pa.types.is_null(kind):
         return Column(name, "numeric", np.full(len(values), np.nan, dtype=np.float32))
@@ -60,14 +59,15 @@ def _of_text(table: Table, i: int, nodes: Texts, problems: Problems) -> Column |
     counts = np.bincount(text.codes, minlength=len(distinct))
     used = [j for j, word in enumerate(distinct) if counts[j] and word not in MISSING]
     filled = int(counts[used].sum())
-    if used and all(truth(distinct[j]) is not None for j in used):
+    if not used:
+        return Column(name, "numeric", np.full(table.rows, np.nan, dtype=np.float32))
+    if all(truth(distinct[j]) is not None for j in used):
         return _coded(name, "boolean", text, distinct, used)
     numbers = {j: as_number(distinct[j]) for j in range(len(distinct)) if counts[j]}
     readable = [j for j in used if numbers[j] is not None]
-    if used and all(j in readable or distinct[j] in MISSING_NUMBERS for j in used):
+    if all(j in readable or distinct[j] in MISSING_NUMBERS for j in used):
         return _numeric(table, i, _looked_up(numbers, text), nodes, problems)
-    share = int(counts[readable].sum()) / max(filled, 1)
-    if share >= 0.5 and (len(used) > 20 or 2 * len(used) > filled):
+    if 2 * counts[readable].sum() >= filled and (len(used) > 20 or 2 * len(used) > filled):
         wrong = np.zeros(len(distinct), dtype=np.bool_)
         wrong[[j for j in used if j not in set(readable) and distinct[j] not in MISSING_NUMBERS]] = True
         problems.add_rows(
@@ -78,10 +78,10 @@ def _of_text(table: Table, i: int, nodes: Texts, problems: Problems) -> Column |
         )
         return None
     sample = [distinct[j] for j in used[:1000]]
-    if sample and all(DATE.fullmatch(word) for word in sample):
-        _refuse_dates(table, i, sample[0], problems)
+    if all(DATE.fullmatch(word) for word in sample):
+        _refuse_dates(table, i, int(np.argmax(text.codes == used[0])), nodes, problems)
         return None
-    length = sum(len(word) for word in sample) / max(len(sample), 1)
+    length = sum(len(word) for word in sample) / len(sample)
     if len(used) > 20 and 2 * len(used) > filled and (len(used) > 100 or length > 30):
         row = int(np.argmax(np.isin(text.codes, used)))
         problems.add_row(
@@ -128,10 +128,11 @@ def _numeric(table: Table, i: int, values: NDArray[np.floating], nodes: Texts, p
     return Column(name, "numeric", values.astype(np.float32, copy=False))
 
 
-def _refuse_dates(table: Table, i: int, example: str, problems: Problems) -> None:
+def _refuse_dates(table: Table, i: int, row: int, nodes: Texts, problems: Problems) -> None:
+    example = str(table.columns[i][row].as_py())[:40]
     problems.add_row(
         table,
-        0,
-        f"column {table.names[i]!r} holds dates or times, such as {example[:40]!r}",
+        row,
+        f"column {table.names[i]!r} holds dates or times, such as {example!r} of node {nodes[row]!r}",
         f"{DROP}, or replace it by a number such as days since a date",
     )

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from polybasis.data.dataset import NodeDataset, Split
+from polybasis.data.metrics import sign
 from polybasis.files import append_line, exclusive, read_lines
 from polybasis.train.config import Config
 from polybasis.train.fitting import Progress, fit
@@ -108,7 +109,8 @@ def race(
         tried.append(found)
         if on_candidate is not None:
             on_candidate(found)
-    ranked = sorted((c for c in tried if c.val_score is not None), key=lambda c: -(c.val_score or 0.0))
+    better = sign(data.metric)
+    ranked = sorted((c for c in tried if c.val_score is not None), key=lambda c: -better * (c.val_score or 0.0))
     if not ranked:
         raise OverflowError(f"all {len(tried)} candidates diverged on {data.name}; scale its features")
     return ranked + [c for c in tried if c.val_score is None]
@@ -136,11 +138,12 @@ def _try(
     trial = study.ask()
     start = time.monotonic()
     latest: Progress | None = None
+    better = sign(data.metric)
 
     def on_epoch(progress: Progress) -> None:
         nonlocal latest
         latest = progress
-        trial.report(progress.best_score, progress.epoch + 1)
+        trial.report(better * progress.best_score, progress.epoch + 1)
         if trial.should_prune():
             raise optuna.TrialPruned
         if time.monotonic() - start > seconds:
@@ -156,7 +159,10 @@ def _try(
     except OverflowError:
         status = "diverged"
     score = None if latest is None else latest.best_score
-    study.tell(trial, score, optuna.trial.TrialState.FAIL if score is None else None)
+    if score is None:
+        study.tell(trial, state=optuna.trial.TrialState.FAIL)
+    else:
+        study.tell(trial, better * score)
     epochs = 0 if latest is None else latest.epoch + 1
     return Candidate(name, config, score, epochs, round(time.monotonic() - start, 2), status)
 

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from polybasis.data.dataset import NodeDataset
+from polybasis.data.metrics import sign
 from polybasis.processes import may_be_alive, noting_interruption, process_name
 from polybasis.train.config import Config
 from polybasis.train.fitting import Progress, fit
 from polybasis.train.job import Source
+from polybasis.train.objective import scoring_metric
 from polybasis.train.study_file import study_backend
 
 if TYPE_CHECKING:
@@ -122,6 +124,7 @@ def tune(
     base = search.start
     if base.stopping.early_stopping == "none":
         raise ValueError('tuning needs early stopping; use early_stopping = "score" or "loss"')
+    better = sign(scoring_metric(base, data))  # the study maximises
     splits = [data.split(search.protocol, number) for number in range(search.splits)]
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     storage = optuna.storages.JournalStorage(study_backend(search.study))
@@ -142,7 +145,7 @@ def tune(
 
             def on_epoch(progress: Progress, number: int = number) -> None:
                 step = number * progress.epochs + progress.epoch
-                trial.report(float(np.mean([*scores, progress.best_score])), step)
+                trial.report(better * float(np.mean([*scores, progress.best_score])), step)
                 if trial.should_prune():
                     raise optuna.TrialPruned
 
@@ -151,7 +154,7 @@ def tune(
             except OverflowError as error:
                 raise optuna.TrialPruned(str(error)) from error
         trial.set_user_attr("config", config.to_dict())
-        return float(np.mean(scores))
+        return better * float(np.mean(scores))
 
     complete = (optuna.trial.TrialState.COMPLETE,)
     done = (optuna.trial.TrialState.COMPLETE, optuna.trial.TrialState.PRUNED)
@@ -165,10 +168,10 @@ def tune(
             except optuna.TrialPruned:
                 study.tell(trial, state=optuna.trial.TrialState.PRUNED)
             if on_trial is not None and study.get_trials(deepcopy=False, states=complete):
-                on_trial(len(study.get_trials(deepcopy=False, states=done)), study.best_value)
+                on_trial(len(study.get_trials(deepcopy=False, states=done)), better * study.best_value)
     if not study.get_trials(deepcopy=False, states=complete):
         raise ValueError(f"none of {search.trials} trials finished; allow more trials")
-    return Config.from_dict(study.best_trial.user_attrs["config"]), float(study.best_value)
+    return Config.from_dict(study.best_trial.user_attrs["config"]), better * float(study.best_value)
 
 
 def _study_name(data: NodeDataset, search: Search) -> str:

@@ -63,6 +63,6 @@ def _log_shares(train: Any, y: NDArray[np.int64], weights: NDArray[Any], test: A
         found[:, int(y[0])] = 0.0
         return found
     model = LogisticRegression(max_iter=1000).fit(train, y, weights)
-    shares = torch.from_numpy(model.predict_log_proba(test))
-    found[:, torch.from_numpy(model.classes_)] = shares.double().clamp(min=ABSENT)
+    shares = torch.from_numpy(model.predict_proba(test)).double()
+    found[:, torch.from_numpy(model.classes_)] = shares.log().clamp(min=ABSENT)
     return found

@@ -13,7 +13,8 @@ import torch
 import polybasis as pb
 from polybasis.data.dataset import NodeDataset
 from polybasis.train import Config, TrainedModel, fit
-from polybasis.train.assessment import assess, bootstrap
+from polybasis.train.assessment import assess
+from polybasis.train.bootstrap import Ranking, bootstrap
 from polybasis.train.columns_only import columns_only
 from polybasis.train.objective import Objective
 
@@ -50,6 +51,21 @@ def test_every_resample_has_nodes_of_all_classes() -> None:
     logits[:, 0] = 0
     drawn = bootstrap({"model": logits}, y, "roc_auc", "classification", 100, 0)["model"]
     assert (drawn == 1).all(), "resamples without a positive node would have 0.5"
+
+
+@pytest.mark.parametrize("metric", ["roc_auc", "average_precision"])
+@pytest.mark.parametrize("ties", [False, True])
+def test_resampled_areas_are_those_of_scikit_learn(metric: str, ties: bool) -> None:
+    oracle = pytest.importorskip("sklearn.metrics", reason="scikit-learn is the oracle of this test")
+    rng = np.random.default_rng(0)
+    scores = rng.random(80).round(1 if ties else 9)
+    outcomes = (rng.random(80) < 0.3).astype(np.int64)
+    ranking = Ranking(torch.from_numpy(scores), torch.from_numpy(outcomes))
+    for _ in range(10):
+        counts = np.bincount(rng.integers(0, 80, 80), minlength=80)
+        nodes = np.repeat(np.arange(80), counts)
+        expected = getattr(oracle, f"{metric}_score")(outcomes[nodes], scores[nodes])
+        assert getattr(ranking, metric)(counts) == pytest.approx(expected, abs=1e-12)
 
 
 def test_resamples_are_shared_and_seeded() -> None:

@@ -1,22 +1,19 @@
 """A test score with its uncertainty, next to baselines that do not use the graph.
 
-Intervals are percentiles of bootstrap resamples of the test nodes (Efron, 1979), drawn within each class, so that every
-resample has nodes of all classes. All models are scored on the same resamples: the interval of a difference is that of
-the paired bootstrap.
+All models are scored on the same bootstrap resamples of the test nodes, so the interval of a difference is that of the
+paired bootstrap.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from polybasis.data import metrics
 from polybasis.data.dataset import NodeDataset, Split
-from polybasis.data.metrics import Metric, TargetKind, sign
+from polybasis.data.metrics import Metric, sign
+from polybasis.train.bootstrap import FloatArray, bootstrap
 from polybasis.train.columns_only import columns_only
 from polybasis.train.objective import Objective
 from polybasis.train.trained_model import TrainedModel
@@ -139,30 +136,6 @@ def _warning(comparison: Comparison, score: Estimate, metric: Metric) -> str:
     )
 
 
-def bootstrap(
-    outputs: dict[str, Tensor], y: Tensor, metric: Metric, target: TargetKind, resamples: int, seed: int
-) -> dict[str, np.ndarray[Any, np.dtype[np.float64]]]:
-    """Scores of several models on the same resamples of some nodes, (resamples,) for each model.
-
-    Args:
-        outputs: outputs of each model, (n, outputs).
-        y: targets of the nodes.
-        metric, target: the metric and the kind of target.
-        resamples: number of resamples.
-        seed: random seed.
-    """
-    rng = np.random.default_rng(seed)
-    strata = y.numpy() if target == "classification" else np.zeros(len(y))
-    groups = [np.flatnonzero(strata == value) for value in np.unique(strata)]
-    drawn = {name: np.empty(resamples) for name in outputs}
-    for i in range(resamples):
-        chosen = np.concatenate([group[rng.integers(0, len(group), len(group))] for group in groups])
-        nodes = torch.from_numpy(chosen)
-        for name, found in outputs.items():
-            drawn[name][i] = metrics.score(metric, target, found[nodes], y[nodes])
-    return drawn
-
-
-def _estimate(value: float, drawn: np.ndarray[Any, np.dtype[np.float64]]) -> Estimate:
+def _estimate(value: float, drawn: FloatArray) -> Estimate:
     low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return Estimate(value, float(low), float(high))

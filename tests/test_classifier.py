@@ -203,3 +203,27 @@ def test_directed_graphs_are_refused(arguments: dict[str, Any]) -> None:
     classifier = pb.NodeClassifier(**arguments)
     with pytest.raises(ValueError, match="concatenate the real and imaginary parts"):
         classifier.fit(graph, torch.rand(4, 3), [0, 1, 0, 1], [True, True, False, False], [False, False, True, True])
+
+
+def test_a_node_of_weight_zero_is_not_trained_on() -> None:
+    data = pb.data.csbm(nodes=300, features=20, seed=2)
+    split = data.split("stratified")
+    train, val = (torch.zeros(300, dtype=torch.bool).index_fill(0, nodes, True) for nodes in split[:2])
+    left_out = train & (torch.arange(300) % 3 == 0)
+    y = torch.where(left_out, 1 - data.y, data.y)
+    values = {"hidden": 8, "K": 3, "epochs": 10, "dropout": 0.0, "dropout2": 0.0, "early_stopping": "none"}
+    weighted, masked = (
+        pb.NodeClassifier(**values).fit(data.graph, data.x, y, mask, val, sample_weight=weight).predict_proba()
+        for mask, weight in ((train, (~left_out).float()), (train & ~left_out, None))
+    )
+    np.testing.assert_allclose(weighted, masked, atol=1e-4)
+    everything = pb.NodeClassifier(**values).fit(data.graph, data.x, y, train, val).predict_proba()
+    assert not np.allclose(everything, masked, atol=0.01)
+
+
+def test_imbalanced_classes_are_validated_by_their_ranking() -> None:
+    data = pb.data.csbm(nodes=300, features=20, seed=2)
+    y = data.y * (torch.arange(300) % 5 == 0)
+    classifier = pb.NodeClassifier(epochs=5).fit(data.graph, data.x, y)
+    assert classifier._fitted().metric == "roc_auc"
+    assert pb.NodeClassifier(epochs=5, metric="f1").fit(data.graph, data.x, y)._fitted().metric == "f1"

@@ -35,10 +35,12 @@ class NodeClassifier:
         time_limit: seconds to choose a model and train it, with ``model="auto"``; by default 60.
         config: a complete configuration, as an alternative to ``model`` and ``arguments``.
         **arguments: anything :meth:`polybasis.train.Config.of` takes: the model's own hyperparameters such as ``K`` and
-            ``dropout``, and ``hidden``, ``lr``, ``epochs``, ``patience``, ``ensemble_size``, ``label_reuse``, ...
+            ``dropout``, and ``hidden``, ``lr``, ``epochs``, ``patience``, ``ensemble_size``, ``label_reuse``,
+            ``metric``, ``class_weight``, ...
 
-    Predictions do not change with the size of the graph: OptBasisGNN has ``scale="signal"`` unless ``scale`` or
-    ``config`` is given. The paper's scale is ``"unit"``.
+    Unless ``config`` is given, defaults are those for own data, see :meth:`polybasis.train.Config.for_own_data`: the
+    output bias starts at the class frequencies, and predictions do not change with the size of the graph. The metric
+    of early stopping is chosen by the balance of the classes, see :func:`polybasis.data.targets.default_metric`.
 
     After :meth:`fit`: ``model_``, ``classes_`` (sorted), ``val_score_``, ``epochs_`` and, with ``model="auto"``,
     ``candidates_``.
@@ -85,6 +87,7 @@ class NodeClassifier:
         train_mask: ArrayLike | None = None,
         val_mask: ArrayLike | None = None,
         *,
+        sample_weight: ArrayLike | None = None,
         on_epoch: OnEpoch | None = None,
         checkpoints: Path | None = None,
     ) -> NodeClassifier:
@@ -95,6 +98,7 @@ class NodeClassifier:
             X: features, (N, F).
             y: classes, (N,), of any type; None, NaN or -1 marks an unknown class.
             train_mask, val_mask: boolean, (N,); by default 75 % and 25 % of the labelled nodes of each class.
+            sample_weight: non-negative weight of each node in the loss, (N,); by default 1.
             on_epoch: called after every epoch.
             checkpoints: folder for a checkpoint; an interrupted fit with the same arguments resumes from it. With
                 ``model="auto"`` the race is repeated.
@@ -106,7 +110,12 @@ class NodeClassifier:
         if len(classes) < 2:
             raise ValueError(f"y has {len(classes)} class; expected at least two")
         data = NodeDataset(
-            name="graph", graph=graph, x=_as_features(X, graph), y=codes, classes=tuple(classes.tolist())
+            name="graph",
+            graph=graph,
+            x=_as_features(X, graph),
+            y=codes,
+            classes=tuple(classes.tolist()),
+            sample_weight=None if sample_weight is None else torch.as_tensor(np.asarray(sample_weight)).float(),
         )
         split = _split(data, train_mask, val_mask, self.seed)
         if self.auto:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from polybasis.experiments import honest, portfolio
 from polybasis.experiments.settings import settings_of
-from polybasis.train import auto
 
 KEYS = [(row, name) for row in ("mlp", "residual-gcn", "linkx") for name in settings_of(honest.ROWS[row][0])]
 Scores = dict[str, dict[tuple[str, str], float]]
@@ -51,9 +49,3 @@ def test_a_graph_that_is_left_out_has_no_influence(scores: Scores) -> None:
     scores["graph2"] = dict.fromkeys(KEYS, 0.1) | {KEYS[-1]: 1.0}
     assert portfolio.portfolio(honest.ROWS, scores, "graph2") == expected
     assert portfolio.portfolio(honest.ROWS, scores, None) != expected
-
-
-def test_the_portfolio_is_the_choice_over_all_tuned_graphs() -> None:
-    results = Path(__file__).parents[2] / "results" / "honest"
-    expected = portfolio.portfolio(honest.ROWS, portfolio.read_scores(results / honest.TUNING), None)
-    assert auto.candidates(transductive=True) == expected

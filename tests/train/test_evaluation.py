@@ -100,3 +100,35 @@ def test_data_that_cannot_be_scored_is_refused(tmp_path: Path) -> None:
         evaluate(model, in_folder(tmp_path / "none", replace(DATA, y=torch.full((300,), -1))))
     with pytest.raises(ValueError, match="the data has 5 features; the model was trained with 12"):
         evaluate(model, in_folder(tmp_path / "narrow", replace(DATA, x=DATA.x[:, :5].contiguous())))
+
+
+# ---- labels and numbers --------------------------------------------------------------------------------------------
+
+
+def in_memory(data: NodeDataset) -> Source:
+    return Source("tables", data.name, data.protocol, data.fingerprint, lambda: data)
+
+
+def test_labels_are_matched_by_name(tmp_path: Path) -> None:
+    y = torch.stack([DATA.y, 1 - DATA.y, (DATA.x[:, 0] > 0).long()], dim=1)
+    data = NodeDataset(name="labels", graph=DATA.graph, x=DATA.x, y=y, classes=("a", "b", "c"))
+    model, val_score, test_score = train_on(in_memory(data), tmp_path / "model")
+    rows = evaluate(model, in_memory(data))
+    assert [row["roc_auc"] for row in rows[1:]] == pytest.approx([val_score, test_score])
+    assert rows[0].keys() == {"nodes", "count", "roc_auc", "f1", "log_loss"}
+    given = replace(data, name="given")
+    turned = replace(data, name="turned", classes=("c", "a", "b"), y=y[:, [2, 0, 1]])
+    assert evaluate(model, in_memory(turned)) == [pytest.approx(row) for row in evaluate(model, in_memory(given))]
+
+
+def test_numbers_are_scored_in_their_units(tmp_path: Path) -> None:
+    data = NodeDataset(name="numbers", graph=DATA.graph, x=DATA.x, y=500 + 20 * DATA.x[:, 0])
+    model, val_score, test_score = train_on(in_memory(data), tmp_path / "model", CONFIG.replace(metric="mae"))
+    rows = evaluate(model, in_memory(data))
+    assert model.metric == "mae"
+    assert [row["mae"] for row in rows[1:]] == pytest.approx([val_score, test_score])
+    nodes = data.split(data.protocol, 2).test
+    errors = torch.from_numpy(model.predict(data))[nodes] - data.y[nodes]
+    assert rows[2]["rmse"] == pytest.approx(float(errors.square().mean().sqrt()))
+    with pytest.raises(ValueError, match="the target of csbm is classification; the model was trained for regression"):
+        evaluate(model, in_memory(DATA))

@@ -333,3 +333,13 @@ def test_a_kill_between_weights_and_document_leaves_the_old_model(
     new.save(tmp_path)
     assert np.array_equal(TrainedModel.load(tmp_path).predict_proba(DATA), new.predict_proba(DATA))
     assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_metric_by_its_former_name_is_read(tmp_path: Path) -> None:
+    trained(quick("mlp"), replace(DATA, metric="roc_auc")).save(tmp_path)
+    document = read_document(tmp_path / "model.json", sealed=lambda _: True)
+    assert document["metric"] == "roc_auc"
+    assert not document.keys() & {"target", "calibration", "threshold"}, "models of classes are written as before"
+    document["metric"] = "roc-auc"
+    write_document(tmp_path / "model.json", {key: value for key, value in document.items() if key != "checksum"})
+    assert TrainedModel.load(tmp_path).metric == "roc_auc"

@@ -70,6 +70,7 @@ def tune(
     from polybasis.files import write_atomically
     from polybasis.registry import definitions
     from polybasis.train.config import Config, load_preset
+    from polybasis.train.objective import scoring_metric
     from polybasis.train.tune import Search, run_worker
     from polybasis.train.tune import tune as search_for
 
@@ -119,6 +120,8 @@ def tune(
     comment = f"# Tuned on {splits} splits of {chosen.name}, {trials} trials, validation score {score:.4f}.\n"
     write_atomically(out, (comment + best.to_toml()).encode())
     if as_json:
-        print_json({"config": best.to_dict(), "val_score": score, "metric": data.metric, "file": str(out)})
+        print_json(
+            {"config": best.to_dict(), "val_score": score, "metric": scoring_metric(best, data), "file": str(out)}
+        )
     else:
         echo(f"best validation score {score:.4f}; configuration in {out}")

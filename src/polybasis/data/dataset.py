@@ -178,9 +178,8 @@ class NodeDataset(LabelledNodes):
 
     def __post_init__(self) -> None:
         check_target(self.y)
-        if not self.classes and self.target != "regression":
-            found = int(self.y.max()) + 1 if len(self.y) else 0
-            count = found if self.target == "classification" else self.y.shape[1]
+        if not self.classes and len(self.y) and self.target != "regression":
+            count = int(self.y.max()) + 1 if self.target == "classification" else self.y.shape[1]
             object.__setattr__(self, "classes", tuple(range(count)))
         if self.metric is None:
             object.__setattr__(self, "metric", default_metric(self.y, self.num_classes))

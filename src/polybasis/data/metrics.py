@@ -126,8 +126,13 @@ def _f1(logits: Tensor, y: Tensor) -> float:
     return float(f1[1]) if len(f1) == 2 else float(f1[totals > 0].mean())
 
 
-def _columns(logits: Tensor, y: Tensor) -> list[tuple[Tensor, Tensor]]:
-    """Probabilities and outcomes, (n,) each, of the binary problems of a target that have both outcomes."""
+def binary_problems(logits: Tensor, y: Tensor) -> list[tuple[Tensor, Tensor]]:
+    """The binary problems of a target: probabilities and outcomes, (n,) each, where both outcomes occur.
+
+    Args:
+        logits: (n, classes or labels).
+        y: class indices, (n,), or labels, (n, labels).
+    """
     if y.ndim == 2:
         problems = list(zip(logits.sigmoid().unbind(1), y.long().unbind(1), strict=True))
     else:
@@ -140,14 +145,14 @@ def _columns(logits: Tensor, y: Tensor) -> list[tuple[Tensor, Tensor]]:
 def _roc_auc(logits: Tensor, y: Tensor) -> float:
     from torchmetrics.functional.classification import binary_auroc
 
-    areas = [float(binary_auroc(*problem, validate_args=False)) for problem in _columns(logits, y)]
+    areas = [float(binary_auroc(*problem, validate_args=False)) for problem in binary_problems(logits, y)]
     return sum(areas) / len(areas) if areas else 0.5
 
 
 def _average_precision(logits: Tensor, y: Tensor) -> float:
     from torchmetrics.functional.classification import binary_average_precision
 
-    areas = [float(binary_average_precision(*problem, validate_args=False)) for problem in _columns(logits, y)]
+    areas = [float(binary_average_precision(*problem, validate_args=False)) for problem in binary_problems(logits, y)]
     return sum(areas) / len(areas) if areas else float((y > 0).double().mean())
 
 

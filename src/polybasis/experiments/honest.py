@@ -142,7 +142,8 @@ def plan_jobs(
         if name not in CATALOGUE:
             raise unknown_dataset(name)
     planned: dict[str, list[Job]] = {row: [] for row in rows}
-    unseen = {dataset: portfolio(ROWS, read_scores(folder / TUNING), dataset) for dataset in datasets if AUTO in rows}
+    scores = read_scores(folder / TUNING)
+    unseen = {dataset: portfolio(ROWS, scores, dataset) if scores else None for dataset in datasets}
     for dataset in datasets:
         source = Source.named(dataset, root)
         for i in range(_split_count(source, splits or DATASETS.get(dataset, 10))):

@@ -52,6 +52,9 @@ def write_graph_folder(path: str | Path, dataset: NodeDataset) -> GraphFolder:
     """
     if dataset.structure_only:
         raise ValueError(f"{dataset.name} has no features, but a graph folder needs them; pass --features or features")
+    if dataset.target != "classification" or dataset.sample_weight is not None:
+        what = "sample weights" if dataset.sample_weight is not None else f"a {dataset.target} target"
+        raise ValueError(f"{dataset.name} has {what}; graph folders hold classes without weights: use tables or arrays")
     graph = dataset.graph
     if graph.directed or graph.normalization != "sym":
         raise ValueError(f'{graph!r}: graph folders hold undirected graphs with normalization="sym"')

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 from polybasis.lazy import lazy_exports
 
 if TYPE_CHECKING:
+    from polybasis.train.assessment import Assessment as Assessment
+    from polybasis.train.assessment import assess as assess
     from polybasis.train.backtracking_adam import BacktrackingAdam as BacktrackingAdam
     from polybasis.train.config import Config as Config
     from polybasis.train.config import load_preset as load_preset
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 __getattr__, __dir__, __all__ = lazy_exports(
     __name__,
     {
+        "assessment": ["Assessment", "assess"],
         "backtracking_adam": ["BacktrackingAdam"],
         "config": ["Config", "load_preset"],
         "evaluation": ["evaluate"],

@@ -227,18 +227,30 @@ def _try_more_splits(entries: list[_Entry], data: NodeDataset, split: Split, see
     tried = sorted((entry for entry in entries if entry.scores), key=lambda entry: -entry.rank)
     if time.monotonic() + (MAX_SPLITS - 1) * sum(entry.seconds for entry in tried) > deadline:
         tried = tried[: -(-len(tried) // 2)]
-    nodes = torch.cat([split.train, split.val])
     for number in range(1, MAX_SPLITS):
         if time.monotonic() + sum(entry.seconds for entry in tried) > deadline:
             return
-        order = np.random.default_rng([seed, number]).permutation(len(nodes))
-        shuffled = nodes[torch.from_numpy(order)]
-        train, val = shuffled[: len(split.train)].sort().values, shuffled[len(split.train) :].sort().values
+        train, val = _divide_again(data, split, np.random.default_rng([seed, number]))
         for entry in tried:
             run = _new_run(entry.config, data, Split(train, val, split.test), seed)
             while not run.finished:
                 run.train_epoch()
             entry.scores.append(run.best_score)
+
+
+def _divide_again(data: NodeDataset, split: Split, rng: np.random.Generator) -> tuple[torch.Tensor, torch.Tensor]:
+    """Draws new training and validation nodes from both; of classes, each as large a share as before."""
+    nodes = torch.cat([split.train, split.val]).numpy()
+    share = len(split.train) / len(nodes)
+    group = data.y.numpy()[nodes] if data.target == "classification" else np.zeros(len(nodes))
+    train, val = [], []
+    for value in np.unique(group):
+        shuffled = rng.permutation(nodes[group == value])
+        end = round(share * len(shuffled))
+        train.append(shuffled[:end])
+        val.append(shuffled[end:])
+    parts = (torch.from_numpy(np.sort(np.concatenate(part))) for part in (train, val))
+    return next(parts), next(parts)
 
 
 def _new_run(config: Config, data: NodeDataset, split: Split, seed: int) -> Run:

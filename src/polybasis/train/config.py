@@ -289,7 +289,12 @@ class Config:
         return _hyperparameters(model_class(self.model.name))
 
     def make_model(self, features: int, classes: int, nodes: int, target: TargetKind = "classification") -> Model:
-        """A new model for the given numbers of features, classes (or other outputs) and nodes."""
+        """A new model.
+
+        Args:
+            features, classes, nodes: numbers of features, of classes or other outputs, and of nodes.
+            target: the kind of target, which determines how an ensemble averages.
+        """
         if self.ensemble_size > 1:
             single = replace(self, ensemble_size=1)
             return make_ensemble(

@@ -5,9 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from polybasis.train.job import Source
+from polybasis.data import metrics
+from polybasis.data.metrics import Metric
+from polybasis.train.job import Data, Source
 from polybasis.train.trained_model import TrainedModel
+
+REGRESSION: tuple[Metric, ...] = ("rmse", "mae", "r2")
 
 
 def evaluate(trained: TrainedModel, source: Source) -> list[dict[str, Any]]:
@@ -19,36 +24,58 @@ def evaluate(trained: TrainedModel, source: Source) -> list[dict[str, Any]]:
             nodes are scored separately.
 
     Returns:
-        One row for each set of nodes: ``nodes``, ``count``, ``accuracy``, the data's metric and ``cross entropy``.
+        One row for each set of nodes: ``nodes``, ``count``, and scores. For classes these are ``accuracy``, the
+        metrics of the data and of the model, and ``cross entropy``; for labels and numbers, the metrics that apply.
 
     Raises:
-        ValueError: if the model cannot be applied to the data, or no node has a known class.
+        ValueError: if the model cannot be applied to the data, or no node has a known target.
     """
     data = source.open()
     if not len(data.labelled):
         raise ValueError(f"{data.name} has no labelled nodes to score")
-    # Compare classes as text: classes from tables are text, classes from arrays are integers.
-    index = {str(value): i for i, value in enumerate(trained.classes)}
-    unknown = [value for value in data.classes if str(value) not in index]
-    if unknown:
-        raise ValueError(f"{data.name} has the class {unknown[0]!r}, which is not one of the model's classes")
-    # A class may have different indices in the data and in the model, which may also have more classes.
-    order = torch.tensor([index[str(value)] for value in data.classes])
+    if data.target != trained.target:
+        raise ValueError(f"the target of {data.name} is {data.target}; the model was trained for {trained.target}")
+    order = class_order(trained, data)
     made = trained.provenance
     if made.get("data") == data.dataset_identity:
         split = data.split(made["protocol"], made["split"])
         parts = {"training": split.train, "validation": split.val, "test": split.test}
     else:
         parts = {"labelled": data.labelled}
-    logits = trained.logits(data, data.labelled)
+    outputs = trained.logits(data, data.labelled)
     rows = []
     for name, nodes in parts.items():
         if len(nodes) == 0:
             continue
-        scores, y = logits[torch.searchsorted(data.labelled, nodes)], order[data.y[nodes]]
-        row = {"nodes": name, "count": len(nodes), "accuracy": float((scores.argmax(1) == y).float().mean())}
-        if data.metric != "accuracy":
-            row[data.metric] = data.score(scores[:, order], nodes)
-        row["cross entropy"] = float(torch.nn.functional.cross_entropy(scores, y))
-        rows.append(row)
+        found = outputs[torch.searchsorted(data.labelled, nodes)]
+        rows.append({"nodes": name, "count": len(nodes), **_scores(trained, data, found, nodes, order)})
     return rows
+
+
+def class_order(trained: TrainedModel, data: Data) -> Tensor:
+    """The model's output for each class or label of the data, (classes,).
+
+    A class may have different indices in the data and in the model, which may also have more classes. Classes are
+    compared as text: those from tables are text, those from arrays may be integers.
+
+    Raises:
+        ValueError: if the data has a class that the model does not know.
+    """
+    index = {str(value): i for i, value in enumerate(trained.classes)}
+    unknown = [value for value in data.classes if str(value) not in index]
+    if unknown:
+        raise ValueError(f"{data.name} has the class {unknown[0]!r}, which is not one of the model's classes")
+    return torch.tensor([index[str(value)] for value in data.classes], dtype=torch.long)
+
+
+def _scores(trained: TrainedModel, data: Data, outputs: Tensor, nodes: Tensor, order: Tensor) -> dict[str, float]:
+    y = data.y[nodes]
+    if trained.target == "regression":
+        return {name: metrics.score(name, "regression", outputs, y) for name in REGRESSION}
+    names = dict.fromkeys((data.metric, trained.metric))
+    if trained.target == "multi-label":
+        ours = outputs[:, order]
+        return {name: metrics.score(name, "multi-label", ours, y) for name in (*names, "f1", "log_loss")}
+    scores = {"accuracy": metrics.score("accuracy", "classification", outputs, order[y])}
+    scores |= {name: data.score(outputs[:, order], nodes, name) for name in names if name != "accuracy"}
+    return scores | {"cross entropy": float(torch.nn.functional.cross_entropy(outputs, order[y]))}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import isfinite
@@ -14,7 +15,7 @@ from torch import Tensor
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from polybasis.data.dataset import LabelledNodes, NodeDataset, Split
-from polybasis.data.metrics import sign
+from polybasis.data.metrics import has_both_outcomes, sign
 from polybasis.features import transform_features
 from polybasis.krylov.operators import NonFiniteError
 from polybasis.nn.models.label_reuse import LabelReuse
@@ -219,6 +220,13 @@ def fit_task(
     for name, nodes in zip(("training", "validation"), task.split, strict=False):
         if len(nodes) == 0:
             raise ValueError(f"{task.data.name} has no {name} nodes in this split")
+    metric, val = task.objective.metric, task.split.val
+    if metric in ("roc_auc", "average_precision") and not has_both_outcomes(task.data.y[val]):
+        warnings.warn(
+            f"all validation nodes of {task.data.name} have the same class; {metric} is constant on them and cannot "
+            "tell epochs apart: choose other validation nodes, or early_stopping='loss'",
+            stacklevel=2,
+        )
     size = config.ensemble_size
     if size == 1:
         return _fit_single(config, task, seed, on_epoch, checkpoint, keep=False)

@@ -258,7 +258,7 @@ def run_job(
         "protocol": job.protocol,
         "split": job.split,
         "seed": job.seed,
-        "metric": data.metric,
+        "metric": fitted.task.objective.metric,
         "val_score": fitted.val_score,
         "test_score": fitted.score(split.test),
         "epochs": fitted.epochs,

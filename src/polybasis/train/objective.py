@@ -28,6 +28,11 @@ HUBER = 1.345  # 95 % efficiency for Gaussian residuals of unit variance (Huber,
 NORMAL_MAD = 1.4826  # standard deviation of a Gaussian in median absolute deviations
 
 
+def scoring_metric(config: Config, data: LabelledNodes) -> Metric:
+    """The metric of validation and test scores: that of the configuration, or else that of the data set."""
+    return config.stopping.metric or data.metric
+
+
 @dataclass(frozen=True, eq=False)
 class Objective:
     """The loss and the metric of a target.
@@ -66,7 +71,7 @@ class Objective:
             ValueError: if the metric or the class weights do not apply to the target.
         """
         loss, target = config.loss, data.target
-        metric = config.stopping.metric or data.metric
+        metric = scoring_metric(config, data)
         metrics.check_metric(metric, target)
         if config.label_reuse is not None and target != "classification":
             raise ValueError(f"label_reuse applies to classification only; the target of {data.name} is {target}")
@@ -110,16 +115,16 @@ class Objective:
             losses = binary_cross_entropy_with_logits(outputs, y, reduction="none") / outputs.shape[1]
         else:
             losses = cross_entropy(outputs, self.y[nodes].to(outputs.device), reduction="none")
-        return (losses * self._weights(nodes).to(outputs)).sum()
+        return (losses * self.weights(nodes).to(outputs)).sum()
 
     def total_weight(self, nodes: Tensor) -> float:
         """The sum of the weights of some nodes; 1 if all are 0."""
         if not self.weighted:
             return float(len(nodes))
-        weights = self._weights(nodes)
+        weights = self.weights(nodes)
         return float(weights.sum() / (weights.shape[1] if weights.ndim == 2 else 1)) or 1.0
 
-    def _weights(self, nodes: Tensor) -> Tensor:
+    def weights(self, nodes: Tensor) -> Tensor:
         """The weights of some nodes, (n,), or of each of their labels, (n, labels)."""
         y = self.y[nodes]
         if self.class_weight is None:
@@ -149,7 +154,7 @@ class Objective:
         """
         if self.target == "regression":
             return torch.zeros(1)
-        y, weights = self.y[nodes], self._weights(nodes).double()
+        y, weights = self.y[nodes], self.weights(nodes).double()
         half = 0.5 / len(nodes)
         if self.target == "multi-label":
             share = (weights * y).sum(dim=0) / weights.sum(dim=0)

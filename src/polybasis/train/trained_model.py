@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import torch
@@ -26,7 +26,7 @@ from safetensors.torch import save as save_tensors
 
 from polybasis.checksums import FormerVersionWarning, read_document, write_document
 from polybasis.data.dataset import NodeDataset, Split
-from polybasis.data.metrics import Metric, as_metric
+from polybasis.data.metrics import Metric, TargetKind, as_metric
 from polybasis.data.recipe import Recipe, is_plain
 from polybasis.features import transform_features
 from polybasis.files import write_atomically
@@ -35,9 +35,11 @@ from polybasis.nn.models.model import Model
 from polybasis.nn.models.own_models import load_model_file
 from polybasis.nn.models.own_models import model_file as model_file_of
 from polybasis.store.basis_store import BasisStore
+from polybasis.train.calibration import Calibration, Method, fit_calibration
 from polybasis.train.config import Config
 from polybasis.train.fitting import Fit
 from polybasis.train.job import Data
+from polybasis.train.threshold import Threshold, choose_threshold
 
 KIND, VERSION, OLDEST = "polybasis model", 2, 1
 
@@ -49,13 +51,18 @@ class TrainedModel:
     Attributes:
         config: how it was trained.
         model: the model, in evaluation mode.
-        classes: the classes, in the order of its outputs.
+        classes: the classes or labels, in the order of its outputs; empty for regression.
         num_features: number of features it takes.
         metric: metric of its scores.
         val_score: its score on the validation nodes.
         epochs: number of epochs it was trained for.
         structure_only: whether it was trained without features, on structure only.
         nodes: names of the nodes it can predict for, if it is transductive; otherwise None.
+        target: the kind of target.
+        center, scale: for regression, the prediction is ``center`` plus ``scale`` times the output of the model.
+        calibration: a map from its logits to calibrated probabilities; see :meth:`calibrated`.
+        threshold: probability from which nodes are predicted to be of the second of two classes; see
+            :meth:`with_threshold`. None: the most probable class is predicted.
         provenance: data set, protocol, split, seed, versions and job key.
         recipe: how the columns of a table become features, if it was trained on such columns.
     """
@@ -69,6 +76,11 @@ class TrainedModel:
     epochs: int
     structure_only: bool = False
     nodes: tuple[str, ...] | None = None
+    target: TargetKind = "classification"
+    center: float = 0.0
+    scale: float = 1.0
+    calibration: Calibration | None = None
+    threshold: Threshold | None = None
     provenance: dict[str, Any] = field(default_factory=dict)
     recipe: Recipe | None = None
 
@@ -81,7 +93,7 @@ class TrainedModel:
             fitted: the result of the run.
             provenance: data set, protocol, split, seed and job key.
         """
-        data = fitted.task.data
+        data, objective = fitted.task.data, fitted.task.objective
         transductive = data.structure_only or fitted.model.transductive
         versions = {name: version(name) for name in ("polybasis", "torch")}
         return cls(
@@ -89,18 +101,21 @@ class TrainedModel:
             model=fitted.model.cpu(),
             classes=data.classes,
             num_features=data.num_features,
-            metric=data.metric,
+            metric=objective.metric,
             val_score=fitted.val_score,
             epochs=fitted.epochs,
             structure_only=data.structure_only,
             nodes=tuple(str(name) for name in data.node_names()) if transductive else None,
+            target=objective.target,
+            center=objective.center,
+            scale=objective.scale,
             provenance={**(provenance or {}), "versions": versions},
             recipe=data.recipe if isinstance(data, NodeDataset) else None,
         )
 
     @torch.no_grad()
     def logits(self, data: Data, nodes: torch.Tensor | None = None) -> torch.Tensor:
-        """Class scores of nodes of a data set, or of rows of a store, (N, classes).
+        """Logits, or values for regression, of nodes of a data set or of rows of a store, (N, outputs).
 
         Args:
             data: the data.
@@ -112,8 +127,9 @@ class TrainedModel:
         data = self.prepared(data)
         self.model.eval()
         if isinstance(data, NodeDataset):
-            scores: torch.Tensor = self.model(transform_features(data.x, self.config.feature_transform), data.graph)
-            return scores if nodes is None else scores[nodes]
+            outputs: torch.Tensor = self.model(transform_features(data.x, self.config.feature_transform), data.graph)
+            outputs = outputs if nodes is None else outputs[nodes]
+            return self.center + self.scale * outputs.double() if self.target == "regression" else outputs
         from polybasis.train.mini_batch import MiniBatches
 
         rows = torch.arange(len(data)) if nodes is None else nodes
@@ -139,10 +155,84 @@ class TrainedModel:
         self.check(data)
         return data
 
-    def predict_proba(self, data: Data) -> NDArray[np.float32]:
-        """Class probabilities of all nodes of a data set, or of all rows of a store, (N, classes)."""
-        probabilities: NDArray[np.float32] = self.logits(data).softmax(dim=1).numpy()
+    def predict_proba(self, data: Data, calibrated: bool = True) -> NDArray[np.float32]:
+        """Probabilities of the classes or labels of all nodes of a data set, or of all rows of a store, (N, classes).
+
+        Args:
+            data: the data.
+            calibrated: apply the calibration, if there is one.
+
+        Raises:
+            ValueError: if the model cannot be applied to the data, or is for regression.
+        """
+        probabilities: NDArray[np.float32] = self.probabilities(self.logits(data), calibrated).numpy()
         return probabilities
+
+    def probabilities(self, logits: torch.Tensor, calibrated: bool = True) -> torch.Tensor:
+        """Probabilities of classes or labels, (n, classes).
+
+        Args:
+            logits: results of :meth:`logits`, (n, classes).
+            calibrated: apply the calibration, if there is one.
+
+        Raises:
+            ValueError: if the model is for regression.
+        """
+        if self.target == "regression":
+            raise ValueError("the model predicts a number, which has no probabilities; use predict")
+        if calibrated and self.calibration is not None:
+            return self.calibration(logits)
+        return logits.sigmoid() if self.target == "multi-label" else logits.softmax(dim=1)
+
+    def predict(self, data: Data) -> NDArray[Any]:
+        """Predictions for all nodes of a data set, or for all rows of a store.
+
+        Returns:
+            The classes, (N,); whether each label applies, boolean, (N, labels); or numbers, (N,).
+
+        Raises:
+            ValueError: if the model cannot be applied to the data.
+        """
+        outputs = self.logits(data)
+        if self.target == "regression":
+            return np.asarray(outputs[:, 0].numpy())
+        probabilities = self.probabilities(outputs).numpy()
+        if self.target == "multi-label":
+            return np.asarray(probabilities > 0.5)
+        positive = None if self.threshold is None else probabilities[:, 1] >= self.threshold.value
+        index = probabilities.argmax(axis=1) if positive is None else positive.astype(np.int64)
+        return np.asarray(np.asarray(self.classes)[index])
+
+    def calibrated(self, data: Data, nodes: torch.Tensor, method: Method | None = None) -> TrainedModel:
+        """This model with a calibration, and without a threshold, which depends on it.
+
+        Args:
+            data: the data the model was trained on.
+            nodes: the validation nodes.
+            method: see :func:`polybasis.train.calibration.fit_calibration`.
+
+        Raises:
+            ValueError: for regression, or without nodes.
+        """
+        logits = self.logits(data, nodes)
+        return replace(self, calibration=fit_calibration(logits, data.y[nodes], self.target, method), threshold=None)
+
+    def with_threshold(self, data: Data, nodes: torch.Tensor, **criterion: Any) -> TrainedModel:
+        """This model with a threshold on its probabilities, calibrated ones if it has a calibration.
+
+        Args:
+            data: the data the model was trained on.
+            nodes: the validation nodes.
+            criterion: ``precision``, ``recall`` or ``cost``; see :func:`polybasis.train.threshold.choose_threshold`.
+
+        Raises:
+            ValueError: if the model is not for two classes, or no threshold meets the criterion.
+        """
+        if self.target != "classification" or len(self.classes) != 2:
+            what = f"{len(self.classes)} classes" if self.target == "classification" else self.target
+            raise ValueError(f"a threshold applies to two classes; the model is for {what}")
+        probabilities = self.probabilities(self.logits(data, nodes)).numpy()[:, 1]
+        return replace(self, threshold=choose_threshold(probabilities, data.y[nodes].numpy(), **criterion))
 
     def check(self, data: Data) -> None:
         """Checks that the model can be applied to the data.
@@ -197,6 +287,12 @@ class TrainedModel:
         }
         if self.recipe is not None:
             document["recipe"] = self.recipe.to_dict()
+        if self.target != "classification":
+            document |= {"target": self.target, "center": self.center, "scale": self.scale}
+        if self.calibration is not None:
+            document["calibration"] = self.calibration.to_dict()
+        if self.threshold is not None:
+            document["threshold"] = self.threshold.to_dict()
         write_document(folder / "model.json", document)
         for old in folder.glob("weights-*.safetensors"):
             if old.name != weights:
@@ -244,7 +340,12 @@ class TrainedModel:
             recipe = Recipe.from_dict(document["recipe"]) if "recipe" in document else None
             if recipe is not None and recipe.width != features:
                 raise ValueError(f"the recipe has {recipe.width} features; the model has {features}")
-            model = config.make_model(features, len(classes), document["num_nodes"])
+            target = document.get("target", "classification")
+            if target not in get_args(TargetKind):
+                raise ValueError(f"target is {target!r}; expected one of {', '.join(get_args(TargetKind))}")
+            outputs = 1 if target == "regression" else len(classes)
+            calibration, threshold = document.get("calibration"), document.get("threshold")
+            model = config.make_model(features, outputs, document["num_nodes"], target)
             model.load_state_dict(load_tensors(_read_weights(folder, document["weights"])))
             return cls(
                 config=config,
@@ -256,6 +357,11 @@ class TrainedModel:
                 epochs=document["epochs"],
                 structure_only=document["structure_only"],
                 nodes=None if document["nodes"] is None else tuple(document["nodes"]),
+                target=target,
+                center=float(document.get("center", 0.0)),
+                scale=float(document.get("scale", 1.0)),
+                calibration=None if calibration is None else Calibration.from_dict(calibration, outputs),
+                threshold=None if threshold is None else Threshold.from_dict(threshold),
                 provenance=document["provenance"],
                 recipe=recipe,
             )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_h
 import numpy as np
 
 from polybasis.data.dataset import NodeDataset
+from polybasis.data.metrics import sign
 from polybasis.nn.models.model import model_class
 from polybasis.nn.models.names import MODEL_CLASSES
 from polybasis.processes import may_be_alive, noting_interruption, process_name
@@ -20,6 +21,7 @@ from polybasis.registry import Definition, accept_definitions
 from polybasis.train.config import Config
 from polybasis.train.fitting import Progress, fit
 from polybasis.train.job import Source
+from polybasis.train.objective import scoring_metric
 from polybasis.train.study_file import study_backend
 
 if TYPE_CHECKING:
@@ -173,6 +175,7 @@ def tune(
     base = search.start
     if base.stopping.early_stopping == "none":
         raise ValueError('tuning needs early stopping; use early_stopping = "score" or "loss"')
+    better = sign(scoring_metric(base, data))  # the study maximises
     splits = [data.split(search.protocol, number) for number in range(search.splits)]
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     storage = optuna.storages.JournalStorage(study_backend(search.study))
@@ -193,7 +196,7 @@ def tune(
 
             def on_epoch(progress: Progress, number: int = number) -> None:
                 step = number * progress.epochs + progress.epoch
-                trial.report(float(np.mean([*scores, progress.best_score])), step)
+                trial.report(better * float(np.mean([*scores, progress.best_score])), step)
                 if trial.should_prune():
                     raise optuna.TrialPruned
 
@@ -202,7 +205,7 @@ def tune(
             except OverflowError as error:
                 raise optuna.TrialPruned(str(error)) from error
         trial.set_user_attr("config", config.to_dict())
-        return float(np.mean(scores))
+        return better * float(np.mean(scores))
 
     complete = (optuna.trial.TrialState.COMPLETE,)
     done = (optuna.trial.TrialState.COMPLETE, optuna.trial.TrialState.PRUNED)
@@ -216,10 +219,10 @@ def tune(
             except optuna.TrialPruned:
                 study.tell(trial, state=optuna.trial.TrialState.PRUNED)
             if on_trial is not None and study.get_trials(deepcopy=False, states=complete):
-                on_trial(len(study.get_trials(deepcopy=False, states=done)), study.best_value)
+                on_trial(len(study.get_trials(deepcopy=False, states=done)), better * study.best_value)
     if not study.get_trials(deepcopy=False, states=complete):
         raise ValueError(f"none of {search.trials} trials finished; allow more trials")
-    return Config.from_dict(study.best_trial.user_attrs["config"]), float(study.best_value)
+    return Config.from_dict(study.best_trial.user_attrs["config"]), better * float(study.best_value)
 
 
 def _study_name(data: NodeDataset, search: Search) -> str:

@@ -1,0 +1,141 @@
+"""A test score with its uncertainty, next to baselines that do not use the graph.
+
+All models are scored on the same bootstrap resamples of the test nodes, so the interval of a difference is that of the
+paired bootstrap.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from polybasis.data import metrics
+from polybasis.data.dataset import NodeDataset, Split
+from polybasis.data.metrics import Metric, sign
+from polybasis.train.bootstrap import FloatArray, bootstrap
+from polybasis.train.columns_only import columns_only
+from polybasis.train.objective import Objective
+from polybasis.train.trained_model import TrainedModel
+
+RESAMPLES = 1000
+LEVEL = 0.95
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A value with the ends of its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.value:.4g} ({self.low:.4g} to {self.high:.4g})"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A baseline and the model's advantage over it.
+
+    Attributes:
+        name: ``majority``, a constant prediction, or ``columns only``, a linear model of the features.
+        score: the score of the baseline.
+        advantage: score of the model minus that of the baseline, or the reverse if lower scores are better, so that it
+            is positive if the model is better.
+    """
+
+    name: str
+    score: Estimate
+    advantage: Estimate
+
+    @property
+    def beaten(self) -> bool:
+        """Whether the model is better than the baseline beyond chance."""
+        return self.advantage.low > 0
+
+
+@dataclass(frozen=True)
+class Assessment:
+    """The test score of a model, next to baselines.
+
+    Attributes:
+        metric: the metric of all scores.
+        nodes: number of test nodes.
+        score: the score of the model.
+        baselines: the baselines.
+        warnings: sentences about what the model does not do better than a baseline, and what was left out.
+    """
+
+    metric: Metric
+    nodes: int
+    score: Estimate
+    baselines: tuple[Comparison, ...]
+    warnings: tuple[str, ...] = ()
+
+
+def assess(
+    trained: TrainedModel, data: NodeDataset, split: Split, *, resamples: int = RESAMPLES, seed: int = 0
+) -> Assessment:
+    """Scores a model on test nodes, next to the majority and to a linear model of the features.
+
+    The linear model is scikit-learn's logistic regression or ridge regression on the standardised features, with the
+    class weights and sample weights of the model. It is left out without scikit-learn or without features.
+
+    Args:
+        trained: the model.
+        data: the data it was trained on.
+        split: the training nodes of the baselines, and the test nodes.
+        resamples: number of bootstrap resamples.
+        seed: seed of the resamples.
+
+    Raises:
+        ValueError: if there are no test nodes, or the model cannot be applied to the data.
+    """
+    if len(split.test) == 0:
+        raise ValueError(f"{data.name} has no test nodes in this split; use a protocol with test nodes")
+    objective = Objective.of(trained.config.replace(metric=trained.metric), data, split.train)
+    outputs = {
+        "model": trained.logits(data, split.test),
+        "majority": objective.in_units(objective.log_prior(split.train).expand(len(split.test), -1)),
+    }
+    notes = []
+    if data.structure_only:
+        notes.append("The columns-only baseline is left out: the data has no features.")
+    else:
+        try:
+            outputs["columns only"] = columns_only(objective, data, split, trained.config.feature_transform)
+        except ImportError:
+            notes.append("The columns-only baseline is left out: install scikit-learn to have it.")
+    y, better = data.y[split.test], sign(trained.metric)
+    drawn = bootstrap(outputs, y, trained.metric, trained.target, resamples, seed)
+    values = {name: metrics.score(trained.metric, trained.target, found, y) for name, found in outputs.items()}
+    baselines = tuple(
+        Comparison(
+            name,
+            _estimate(values[name], drawn[name]),
+            _estimate(better * (values["model"] - values[name]), better * (drawn["model"] - drawn[name])),
+        )
+        for name in outputs
+        if name != "model"
+    )
+    score = _estimate(values["model"], drawn["model"])
+    warnings = [_warning(comparison, score, trained.metric) for comparison in baselines if not comparison.beaten]
+    return Assessment(trained.metric, len(split.test), score, baselines, (*warnings, *notes))
+
+
+def _warning(comparison: Comparison, score: Estimate, metric: Metric) -> str:
+    what = {
+        "majority": "a constant prediction",
+        "columns only": "a linear model of the columns, which ignores the graph",
+    }
+    verdict = "is worse than" if comparison.advantage.high < 0 else "does not beat"
+    return (
+        f"The model {verdict} {what[comparison.name]}: test {metric} {score.value:.4g} against "
+        f"{comparison.score.value:.4g} (advantage {comparison.advantage})."
+    )
+
+
+def _estimate(value: float, drawn: FloatArray) -> Estimate:
+    low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return Estimate(value, float(low), float(high))

@@ -35,16 +35,24 @@ REPEAT_SHARE = 0.5  # of the time limit; small graphs use what is left of it for
 MAX_SPLITS = 5
 MAX_ENSEMBLE = 5
 
+_LENGTH: dict[str, Any] = {"epochs": 500, "patience": 100}
+_ADJACENCY: dict[str, Any] = {"adjacency": True, "feature_dropout": 0.5, "dropout": 0.5, "weight_decay": 1e-3}
 PORTFOLIO: dict[str, tuple[str, dict[str, Any]]] = {
-    "linear": ("mlp", {"layers": 1}),
-    "mlp": ("mlp", {}),
-    "residual gcn": ("residual", {"filter": "gcn", "blocks": 2, "dropout": 0.5, "jumping": True}),
-    "residual favard": ("residual", {"blocks": 2, "dropout": 0.2, "lr": 0.01}),
-    "residual favard, jumping": ("residual", {"blocks": 2, "dropout": 0.5, "jumping": True}),
-    "residual favard, feature dropout": ("residual", {"blocks": 2, "dropout": 0.5, "feature_dropout": 0.5}),
-    "favardgnn": ("favardgnn", {"recurrence": "bounded"}),
-    "optbasisgnn": ("optbasisgnn", {"scale": "signal"}),
-    "linkx": ("linkx", {}),
+    "linear": ("mlp", {"layers": 1, **_LENGTH}),
+    "mlp": ("mlp", _LENGTH),
+    "residual gcn": (
+        "residual",
+        {"filter": "gcn", "blocks": 2, "dropout": 0.5, "jumping": True, "lr": 0.01, **_LENGTH},
+    ),
+    "residual favard": ("residual", {"blocks": 2, "lr": 0.01, **_LENGTH}),
+    "residual favard, label reuse": (
+        "residual",
+        {"hidden": 128, "blocks": 1, "dropout": 0.5, "jumping": True, "label_reuse": 0.5, **_LENGTH},
+    ),
+    "residual favard, adjacency": ("residual", {"blocks": 1, "K": 2, "lr": 0.01, **_ADJACENCY, **_LENGTH}),
+    "favardgnn": ("favardgnn", {"recurrence": "bounded", **_LENGTH}),
+    "optbasisgnn": ("optbasisgnn", {"scale": "signal", **_LENGTH}),
+    "linkx": ("linkx", {"weight_decay": 0.01, **_LENGTH}),
 }
 
 

@@ -62,6 +62,23 @@ def test_the_difference_has_campuses_as_observations() -> None:
     assert f"| usfca72 | {100 * together[0].mean():.1f} | {100 * alone[0].mean():.1f} |" in page
 
 
+def test_models_that_were_trained_together_are_not_trained_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graphs = {name: pb.data.csbm(nodes=60, features=12, seed=i) for i, name in enumerate(pb.data.CAMPUSES)}
+    monkeypatch.setattr(campuses, "load_campus", lambda name, root: graphs[name])
+    monkeypatch.setitem(campuses.SETTINGS, "epochs", 3)
+    seen: list[object] = []
+    found = campuses.train_together("mlp", tmp_path, on_campus=seen.append)
+    assert found == seen
+    assert {(line["dataset"], line["split"]) for line in found} == {
+        (name, i) for name in campuses.TEST_CAMPUSES for i in range(5)
+    }
+    monkeypatch.setattr(campuses, "fit", None)  # a call would fail
+    assert campuses.train_together("mlp", tmp_path) == found
+    assert not list(tmp_path.glob(".*"))
+
+
 def test_the_committed_page_is_that_of_the_committed_results(tmp_path: Path) -> None:
     for file in RESULTS.glob("*.jsonl"):
         (tmp_path / file.name).write_bytes(file.read_bytes())

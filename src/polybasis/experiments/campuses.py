@@ -7,6 +7,7 @@ alone, with the same features and splits, so that both are scored on the same te
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable
 from functools import partial
@@ -129,6 +130,7 @@ def train_together(
                 continue
             test = campus.split("linkx", i).test
             line: Result = {
+                "key": _key(config, name, i),
                 "model": config.model.name,
                 "dataset": name,
                 "protocol": "linkx",
@@ -148,6 +150,11 @@ def train_together(
                 on_campus(line)
     remove_checkpoints(checkpoint)
     return found
+
+
+def _key(config: Config, campus: str, split: int) -> str:
+    parts = [config.to_dict(), list(TRAINING_CAMPUSES), campus, split]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def write_readme(folder: Path) -> None:

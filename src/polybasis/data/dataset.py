@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from polybasis.data.columns import Columns
+from polybasis.data.on_first_use import OnFirstUse
 from polybasis.data.recipe import Recipe
 from polybasis.features import Features, SparseFeatures, as_features, row_normalize
 from polybasis.graph import Graph
@@ -134,7 +135,7 @@ class NodeDataset(LabelledNodes):
 
     Attributes in addition to those of :class:`LabelledNodes`:
         graph: undirected, without self-loops.
-        x: features, (N, F), dense or sparse.
+        x: features, (N, F), dense or sparse; may be given as a function that is called on first use.
         identity: identifies the contents; by default a hash of them.
         columns: the typed columns that the features come from, if they come from a table; otherwise None.
         recipe: the recipe that made ``x`` from ``columns``; None until :meth:`prepared` is called. Until then, ``x`` is
@@ -144,7 +145,7 @@ class NodeDataset(LabelledNodes):
 
     name: str
     graph: Graph
-    x: Features
+    x: OnFirstUse[Features] = OnFirstUse()  # noqa: RUF009
     y: Tensor
     classes: tuple[Any, ...] = ()
     nodes: NDArray[np.str_] | None = None

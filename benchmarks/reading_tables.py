@@ -51,7 +51,8 @@ def measure(folder: Path, what: str) -> dict[str, float]:
     def read(place: Path) -> object:
         if what == "features":
             return read_nodes(place / "features.csv", Choices(), None, None, Problems())
-        return read_tables(place / "edges.csv", place / "features.csv" if what == "both" else None)
+        data = read_tables(place / "edges.csv", place / "features.csv" if what == "both" else None)
+        return data, data.x if what == "both" else None
 
     read(folder / "small")
     Path("/proc/self/clear_refs").write_text("5")  # resets the peak

@@ -305,12 +305,22 @@ DIRTY: dict[str, tuple[Callable[[Path], Files], str, str]] = {
     "MatrixMarket, dense": (
         changed(edges__mtx="%%MatrixMarket matrix array real general\n1 1\n1\n"),
         "edges.mtx:1: the first line is '%%matrixmarket matrix array real general'",
-        "expected %%MatrixMarket matrix coordinate",
+        "expected %%MatrixMarket matrix coordinate, real",
     ),
     "MatrixMarket, huge": (
         changed(edges__mtx="%%MatrixMarket matrix coordinate real general\n9 9 99999999999\n1 1 1\n"),
-        "edges.mtx: 9 rows and 99,999,999,999 entries in",
+        "edges.mtx: 3 numbers",
+        "the header announces 99,999,999,999 entries of 3 numbers",
+    ),
+    "MatrixMarket, many rows": (
+        changed(edges__mtx="%%MatrixMarket matrix coordinate real general\n99999999999 99999999999 1\n1 1 1\n"),
+        "edges.mtx: 99,999,999,999 rows and 1 entries",
         "the header is damaged",
+    ),
+    "MatrixMarket, row 0": (
+        changed(edges__mtx="%%MatrixMarket matrix coordinate pattern general\n2 2 2\n1 2\n0 1\n"),
+        "edges.mtx: entry 2 is at 0 1",
+        "expected rows and columns from 1 to 2",
     ),
     "GraphML with entities": (
         changed(edges__graphml="<!DOCTYPE x [<!ENTITY a SYSTEM 'file:///etc/hostname'>]>\n" + GRAPHML.format("&a;")),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import json
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -351,6 +352,24 @@ def test_one_table_may_hold_nodes_features_and_the_target(tmp_path: Path) -> Non
     )
 
 
+def test_features_are_encoded_on_first_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Training encodes them anew for its split, so encoding them before would be wasted."""
+    files = write(tmp_path, edges=EDGES, features=FEATURES, labels=LABELS)
+    calls = []
+    apply = pb.data.Recipe.apply
+    monkeypatch.setattr(pb.data.Recipe, "apply", lambda *arguments: calls.append(1) or apply(*arguments))
+    data = read_tables(**files)
+    assert data.fingerprint
+    everyone = pb.data.Split(torch.arange(4), torch.arange(0), torch.arange(0))
+    assert data.prepared(everyone).num_features == 2
+    assert len(calls) == 1
+    again = pickle.loads(pickle.dumps(data))
+    assert as_dense(again.x).tolist() == as_dense(data.x).tolist() == [[1, 0], [0, 1], [1, 1], [0, 0]]
+    assert data.x is data.x
+    with pytest.raises(TypeError, match="missing 1 required keyword-only argument: 'x'"):
+        pb.data.NodeDataset(name="g", graph=data.graph, y=data.y)
+
+
 COLUMNS: dict[str, tuple[list[str], str]] = {
     "integers": (["3", "4", "", "-7"], "numeric"),
     "unusual numbers": (["+3", "1e2", "NaN", " .5 "], "numeric"),
@@ -407,6 +426,18 @@ def test_a_parquet_file_keeps_its_types(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found["price"].values, np.float32([1.5, 2.25, np.nan]))
     assert [found["city"].categories[i] for i in found["city"].values] == ["Rome", "Oslo", "Rome"]
     assert found["count"].values.tolist() == [1, 2, 300]
+
+
+def test_integers_that_a_float_cannot_hold_are_rounded(tmp_path: Path) -> None:
+    """Arrow refuses such a conversion unless told otherwise."""
+    large = 10**18 + 1
+    edges = parquet(tmp_path / "e.parquet", source=["a", "b"], target=["b", "c"], weight=[large, 1])
+    features = parquet(tmp_path / "x.parquet", node=["a", "b", "c"], f=[large, 2, 3])
+    lists = parquet(tmp_path / "l.parquet", node=["a", "b", "c"], f=[[large, 1], [2, 1], [3, 1]])
+    data = read_tables(edges, features)
+    assert data.graph.weight is not None
+    assert data.graph.weight.max() == float(large)
+    assert as_dense(data.x)[0, 0] == np.float32(large) == as_dense(read_tables(edges, lists).x)[0, 0]
 
 
 # ---- repeated edges ------------------------------------------------------------------------------------------------

@@ -11,8 +11,8 @@ from .dataset_tables import PAGE, with_tables
 from .documents import EXAMPLES, LINK, LINKED, ROOT, anchors, prose
 
 RETIRED = re.compile(
-    r"\bmembers\b|told class|LabelledModel|stop_on|prepared\(|Team\b|let_go|mend the", re.IGNORECASE
-)  # renamed to ensemble, label reuse, LabelReuse, early_stopping, precompute, ProcessGroup, drop_pages
+    r"\bmembers\b|told class|LabelledModel|stop_on|Team\b|let_go|mend the", re.IGNORECASE
+)  # renamed to ensemble, label reuse, LabelReuse, early_stopping, ProcessGroup, drop_pages
 TEXT = {".md", ".py", ".pyi", ".toml"}
 
 

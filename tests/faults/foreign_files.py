@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import bz2
 import contextlib
+import gzip
 import io
+import json
 import re
 import shutil
 import sys
@@ -13,12 +16,16 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 
+import networkx as nx
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
+import pyarrow.feather
 import pyarrow.parquet
+import scipy.io
 import scipy.sparse as sp
 from conftest import write_papers100m, write_raw
+from numpy.typing import NDArray
 from PIL import Image
 
 from faults.artefacts import dataset, write_graph, write_model, write_once, write_store
@@ -27,7 +34,9 @@ from faults.judgement import judge
 from faults.mutations import FOREIGN, mutate
 from faults.record import Record
 from polybasis.cli.app import main
+from polybasis.data.dataset import NodeDataset
 from polybasis.data.images import read_image
+from polybasis.data.tables import read_tables
 from polybasis.store.papers100m import build_papers100m
 from polybasis.train import Config, Job, Source, run_job
 from polybasis.train.results import read_results
@@ -80,6 +89,17 @@ def _build(folder: Path, suffix: str, features: str) -> None:
     run_command("datasets", "build", *files, "--out", folder / "out")
 
 
+def _tables(*files: str, **options: str) -> Callable[[Path], None]:
+    """Reads tables and prepares them for training."""
+
+    def read(folder: Path) -> None:
+        data = read_tables(*(folder / file for file in files), **options)  # type: ignore[arg-type]
+        if (data.y >= 0).any():
+            data.prepared(data.split("random"))
+
+    return read
+
+
 def _build_numbered(folder: Path, edges: str) -> None:
     files = ("--edges", folder / edges, "--features", folder / "x.npy", "--labels", folder / "y.npy")
     run_command("datasets", "build", *files, "--nodes", 120, "--out", folder / "out")
@@ -106,6 +126,15 @@ READERS = {
     "parquet tables": Reader("tables", "*.parquet", partial(_build, suffix=".parquet", features="features.parquet")),
     "features .npy": Reader("tables", "dense.npy", partial(_build, suffix="-numbers.csv", features="dense.npy")),
     "features .npz": Reader("tables", "sparse.npz", partial(_build, suffix="-numbers.csv", features="sparse.npz")),
+    "compressed tables": Reader("formats", "*.*v.*", _tables("edges.csv.gz", "features.tsv.zst", "labels.csv.bz2")),
+    "feather tables": Reader("formats", "*.feather", _tables("edges.feather", "features.feather", "labels.feather")),
+    "JSON lines": Reader("formats", "*.jsonl", _tables("edges.jsonl", "features.jsonl", "labels.jsonl")),
+    "one table": Reader("formats", "nodes.csv", _tables("edges.jsonl", "nodes.csv", target="class")),
+    "word lists": Reader("formats", "words.json", _tables("edges.jsonl", "words.json", "labels.jsonl")),
+    "column of lists": Reader("formats", "lists.parquet", _tables("edges.jsonl", "lists.parquet", "labels.jsonl")),
+    "MatrixMarket": Reader("formats", "graph.mtx", _tables("graph.mtx")),
+    "GraphML": Reader("formats", "graph.graphml", _tables("graph.graphml")),
+    "GEXF": Reader("formats", "graph.gexf", _tables("graph.gexf")),
     "numbered .csv": Reader("numbered", "edges.csv", partial(_build_numbered, edges="edges.csv")),
     "numbered .parquet": Reader("numbered", "edges.parquet", partial(_build_numbered, edges="edges.parquet")),
     "numbered .npy": Reader("numbered", "*.npy", partial(_build_numbered, edges="edges.npy")),
@@ -126,7 +155,7 @@ def write_examples(folder: Path) -> None:
     once = low < high
     pairs = np.column_stack([low[once], high[once]])
     x, y = np.asarray(data.x), data.y.numpy()
-    for name in ("tables", "numbered", "documents", "saved", "stored", "images", "papers100m"):
+    for name in ("tables", "formats", "numbered", "documents", "saved", "stored", "images", "papers100m"):
         (folder / name).mkdir(parents=True)
     for prefix, suffix in (("n", ""), ("", "-numbers")):
         names = np.array([f"{prefix}{i}" for i in range(len(y))])
@@ -139,6 +168,7 @@ def write_examples(folder: Path) -> None:
             table = pa.table(columns)
             pyarrow.csv.write_csv(table, folder / "tables" / f"{name}{suffix}.csv")
             pyarrow.parquet.write_table(table, folder / "tables" / f"{name}{suffix}.parquet")
+    write_formats(folder / "formats", data, pairs)
     np.save(folder / "tables" / "dense.npy", x)
     sp.save_npz(folder / "tables" / "sparse.npz", sp.csr_array(x))
     numbered = pa.table({"source": pairs[:, 0], "target": pairs[:, 1]})
@@ -160,6 +190,43 @@ def write_examples(folder: Path) -> None:
     run_job(Job(config, source, source.protocol, 0, 0), out=folder / "stored" / "model")
     for name in PUBLISHED:
         write_raw(name, folder / name)
+
+
+def write_formats(folder: Path, data: NodeDataset, pairs: NDArray[np.int64]) -> None:
+    """Writes the tables in formats other than CSV and Parquet, and files of graphs; edges are weighted."""
+    rng = np.random.default_rng(0)
+    names = np.array([f"n{i}" for i in range(len(data.y))])
+    weight = rng.exponential(size=len(pairs)).round(3) + 0.001
+    plans = rng.choice(["basic", "pro", "team", ""], len(names))
+    classes = np.array(data.classes).astype(str)[data.y.numpy()]
+    tables = {
+        "edges": pa.table({"source": names[pairs[:, 0]], "target": names[pairs[:, 1]], "weight": weight}),
+        "features": pa.table({"node": names, "plan": plans, "age": rng.integers(18, 90, len(names))}),
+        "labels": pa.table({"node": names, "class": classes}),
+    }
+    for name, table in tables.items():
+        pyarrow.feather.write_feather(table, folder / f"{name}.feather", compression="zstd")
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in table.to_pylist()))
+    (folder / "edges.csv.gz").write_bytes(gzip.compress(_text(tables["edges"])))
+    (folder / "features.tsv.zst").write_bytes(pa.compress(_text(tables["features"], "\t"), codec="zstd", asbytes=True))
+    (folder / "labels.csv.bz2").write_bytes(bz2.compress(_text(tables["labels"])))
+    flags = np.array(["yes", "no", ""])[rng.integers(0, 3, len(names))]
+    joined = tables["features"].append_column("vip", pa.array(flags)).append_column("class", pa.array(classes))
+    (folder / "nodes.csv").write_bytes(_text(joined))
+    words = {name: rng.integers(0, 50, rng.integers(0, 6)).tolist() for name in names.tolist()}
+    (folder / "words.json").write_text(json.dumps(words))
+    pyarrow.parquet.write_table(pa.table({"node": names, "x": np.asarray(data.x).tolist()}), folder / "lists.parquet")
+    matrix = sp.coo_array((weight, pairs.T), shape=(len(names),) * 2)
+    scipy.io.mmwrite(folder / "graph.mtx", matrix)
+    graph = nx.from_scipy_sparse_array(matrix + matrix.T)
+    nx.write_graphml(graph, folder / "graph.graphml")
+    nx.write_gexf(graph, folder / "graph.gexf")
+
+
+def _text(table: pa.Table, delimiter: str = ",") -> bytes:
+    content = io.BytesIO()
+    pyarrow.csv.write_csv(table, content, pyarrow.csv.WriteOptions(delimiter=delimiter))
+    return content.getvalue()
 
 
 def run(numbers: range, folder: Path) -> list[Record]:

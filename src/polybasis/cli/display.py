@@ -49,7 +49,7 @@ def print_notes(source: Source) -> None:
     """Prints what was read from the user's tables to standard error."""
     if source.kind == "tables":
         for note in cast("NodeDataset", source.open()).notes:
-            console.print(note, highlight=False, soft_wrap=True)
+            console.print(note.replace("\n", "\\n"), highlight=False, soft_wrap=True)
 
 
 def print_json(document: Any) -> None:

@@ -34,6 +34,6 @@ def export(
     from polybasis.train.trained_model import TrainedModel
 
     trained = TrainedModel.load(model, model_file)
-    data = chosen_source(source, edges, features, None, data_root, {}).open()
+    data = chosen_source(source, edges, features, None, data_root).open()
     trained.export(out, cast("NodeDataset", data), any_graph=any_graph)
     console.print(f"program in {out}", highlight=False, soft_wrap=True)

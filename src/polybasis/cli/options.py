@@ -156,7 +156,7 @@ def chosen_source(
     features: Path | None,
     labels: Path | None,
     data_root: str | None,
-    tables: dict[str, Any],
+    tables: dict[str, Any] | None = None,
 ) -> Source:
     """The source that the arguments select; ``tables`` comes from :func:`table_options`.
 
@@ -165,6 +165,7 @@ def chosen_source(
     """
     from polybasis.train.job import Source
 
+    tables = tables or table_options(None, None, False, None, None)
     if source is None and edges is None:
         raise ValueError("no data; pass a SOURCE (data set, graph folder or store) or --edges FILE")
     if source is None and edges is not None:

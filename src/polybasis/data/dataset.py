@@ -20,6 +20,7 @@ from torch import Tensor
 from polybasis.data import metrics
 from polybasis.data.columns import Columns
 from polybasis.data.metrics import Metric, TargetKind
+from polybasis.data.on_first_use import OnFirstUse
 from polybasis.data.recipe import Recipe
 from polybasis.data.targets import check_target, default_metric, is_known, target_kind
 from polybasis.features import Features, SparseFeatures, as_features, row_normalize
@@ -152,7 +153,7 @@ class NodeDataset(LabelledNodes):
 
     Attributes in addition to those of :class:`LabelledNodes`:
         graph: undirected, without self-loops.
-        x: features, (N, F), dense or sparse.
+        x: features, (N, F), dense or sparse; may be given as a function that is called on first use.
         identity: identifies the contents; by default a hash of them.
         columns: the typed columns that the features come from, if they come from a table; otherwise None.
         recipe: the recipe that made ``x`` from ``columns``; None until :meth:`prepared` is called. Until then, ``x`` is
@@ -162,7 +163,7 @@ class NodeDataset(LabelledNodes):
 
     name: str
     graph: Graph
-    x: Features
+    x: OnFirstUse[Features] = OnFirstUse()  # noqa: RUF009
     y: Tensor
     classes: tuple[Any, ...] = ()
     nodes: NDArray[np.str_] | None = None

@@ -199,7 +199,14 @@ class Recipe:
 
     @classmethod
     def from_dict(cls, document: Any) -> Recipe:
-        """The recipe of :meth:`to_dict`. Raises ValueError if the document is something else."""
+        """The inverse of :meth:`to_dict`.
+
+        Args:
+            document: the recipe as plain Python objects.
+
+        Raises:
+            ValueError: if the document is not a recipe.
+        """
         if not isinstance(document, dict) or not isinstance(document.get("columns"), list):
             raise ValueError("recipe: expected an object with a list of columns")
         columns = tuple(ColumnRecipe.from_dict(part) for part in document["columns"])

@@ -202,8 +202,8 @@ def race(
             on_candidate(entry.outcome())
     assert first.run is not None
     config = first.config if first.finished else first.config.replace(epochs=first.epochs)
-    members = 1 + int((start + time_limit - time.monotonic()) / max(first.seconds, 1e-3))
-    config = config.replace(ensemble_size=max(1, min(members, MAX_ENSEMBLE)))
+    models = 1 + int((start + time_limit - time.monotonic()) / max(first.seconds, 1e-3))
+    config = config.replace(ensemble_size=max(1, min(models, MAX_ENSEMBLE)))
     return Race([entry.outcome() for entry in ranked], config, first.run)
 
 

@@ -111,7 +111,7 @@ class Source:
             FileNotFoundError, ValueError: if a file is missing or invalid; the message gives the file and the line.
         """
         files = [None if path is None else Path(path).absolute() for path in (edges, features, labels)]
-        drop = (drop,) if isinstance(drop, str) else tuple(drop)
+        drop = drop if isinstance(drop, str) else tuple(drop)
         options = {"id": id, "target": target, "header": header, "merge": merge, "drop": drop}
         read = partial(_read_tables, Path(edges).absolute(), *files[1:], _stamp(*files), **options)
         data = read()

@@ -122,7 +122,7 @@ def _weights(edges: Edges, problems: Problems) -> NDArray[np.float64]:
     values = table.columns[2]
     kind = values.type
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind):
-        numbers: NDArray[np.float64] = pc.cast(values, pa.float64()).to_numpy()
+        numbers: NDArray[np.float64] = pc.cast(values, pa.float64(), safe=False).to_numpy()
         known = ~np.isnan(numbers)
         texts = None
     else:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 from xml.parsers import expat
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from polybasis.data.tables.problems import TableError
 from polybasis.data.tables.table import Table
@@ -15,48 +17,66 @@ from polybasis.data.tables.text_files import open_bytes
 from polybasis.foreign_files import errors_naming, regular_file
 
 MAX_DEPTH = 64  # of nested XML elements
+FIELDS, SYMMETRIES = (["real"], ["integer"], ["pattern"]), (["general"], ["symmetric"])
 MAX_ISOLATED = 1 << 21  # nodes of a matrix that are permitted for a file of any size
 
 
 def read_matrix_market(path: Path) -> tuple[Table, pa.Array]:
     """The edges of an adjacency matrix and its nodes, which are its rows, counted from 0.
 
+    SciPy's reader can crash on damaged files.
+
     Raises:
         ValueError: if the file is not a square MatrixMarket matrix of real numbers.
     """
-    from scipy.io import mmread
-
-    size = regular_file(path)
-    with errors_naming(path, "not a MatrixMarket file, or a damaged one"):
-        with open_bytes(path) as file:
-            banner = file.readline(1024).decode("ascii", "replace").lower().split()
-            if banner[:3] != ["%%matrixmarket", "matrix", "coordinate"]:
-                expected = "expected %%MatrixMarket matrix coordinate"
-                raise ValueError(f"{path}:1: the first line is {' '.join(banner)[:60]!r}; {expected}")
-            line = b"%"
-            while line.startswith(b"%") or not line.strip():
-                line = file.readline(1 << 20)
-                if not line:
-                    raise ValueError(f"{path}: the file has no size line; expected rows, columns and entries")
-            rows, columns, entries = (int(part) for part in line.split())
-        if rows != columns:
-            raise ValueError(f"{path}: the matrix has {rows:,} rows and {columns:,} columns; expected a square one")
-        most = size * (1 if path.suffix == ".mtx" else 200)
-        if entries * 3 > most or rows > max(MAX_ISOLATED, 16 * entries) or min(rows, entries) < 0:
-            raise ValueError(f"{path}: {rows:,} rows and {entries:,} entries in {size:,} bytes; the header is damaged")
-        with open_bytes(path) as file:
-            matrix = mmread(file).tocoo()
-    if np.iscomplexobj(matrix.data):
-        raise ValueError(f"{path}: the matrix is complex; expected real numbers")
-    source, target = matrix.coords
-    once = source <= target if len(banner) > 4 and banner[4] == "symmetric" else np.ones(len(source), dtype=np.bool_)
-    arrays = [pa.array(end[once].astype(np.int64)) for end in (source, target)]
-    names = ["source", "target"]
-    if len(banner) > 3 and banner[3] != "pattern":
-        arrays.append(pa.array(matrix.data[once].astype(np.float64)))
-        names.append("weight")
+    regular_file(path)
+    with errors_naming(path, "not a MatrixMarket file, or a damaged one"), open_bytes(path) as file:
+        banner = file.readline(1024).decode("ascii", "replace").lower().split()
+        first = ["%%matrixmarket", "matrix", "coordinate"]
+        if banner[:3] != first or banner[3:4] not in FIELDS or banner[4:] not in SYMMETRIES:
+            expected = "expected %%MatrixMarket matrix coordinate, real, integer or pattern, general or symmetric"
+            raise ValueError(f"{path}:1: the first line is {' '.join(banner)[:60]!r}; {expected}")
+        line, number = b"%", 1
+        while line.startswith(b"%") or (line and not line.strip()):
+            line, number = file.readline(1 << 20), number + 1
+        sizes = line.split()
+        if len(sizes) != 3 or not all(size.isdigit() and len(size) < 19 for size in sizes):
+            raise ValueError(f"{path}:{number}: {line[:40]!r}; expected the numbers of rows, columns and entries")
+        rows, columns, entries = (int(size) for size in sizes)
+        content = file.read()
+    if rows != columns:
+        raise ValueError(f"{path}: the matrix has {rows:,} rows and {columns:,} columns; expected a square one")
+    if rows > max(MAX_ISOLATED, 16 * entries):
+        raise ValueError(f"{path}: {rows:,} rows and {entries:,} entries; the header is damaged")
+    weighted = banner[3] != "pattern"
+    cells = _numbers(path, content).reshape(-1)
+    width = 3 if weighted else 2
+    if len(cells) != entries * width:
+        found = f"{len(cells):,} numbers"
+        raise ValueError(f"{path}: {found}; the header announces {entries:,} entries of {width} numbers")
+    table = cells.reshape(entries, width)
+    ends = table[:, :2]
+    wrong = np.flatnonzero(((ends < 1) | (ends > rows) | (ends != np.trunc(ends))).any(axis=1))
+    if len(wrong):
+        shown = " ".join(f"{value:g}" for value in ends[wrong[0]])
+        raise ValueError(f"{path}: entry {wrong[0] + 1} is at {shown}; expected rows and columns from 1 to {rows:,}")
+    arrays = [pa.array(ends[:, i].astype(np.int64) - 1) for i in (0, 1)]
+    arrays += [pa.array(table[:, 2])] if weighted else []
+    names = ("source", "target", "weight")[: len(arrays)]
     chunked = tuple(pa.chunked_array([array]) for array in arrays)
-    return Table(path, tuple(names), chunked, unit="entry"), pa.array(np.arange(rows)).cast(pa.string())
+    return Table(path, names, chunked, unit="entry"), pa.array(np.arange(rows)).cast(pa.string())
+
+
+def _numbers(path: Path, content: bytes) -> NDArray[np.float64]:
+    """The numbers in a text, separated by whitespace."""
+    if not content.strip():
+        return np.empty(0)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", DeprecationWarning)  # NumPy warns of text that is not a number
+            return np.fromstring(content.decode("ascii"), sep=" ")
+    except (ValueError, DeprecationWarning) as error:
+        raise ValueError(f"{path}: an entry is not made of numbers; expected row, column and value") from error
 
 
 def read_xml_graph(path: Path) -> tuple[Table, pa.Array]:

@@ -103,7 +103,7 @@ def list_matrix(table: Table, i: int, nodes: Texts, problems: Problems, words: b
     ):  # fmt: skip
         return None
     lengths = pc.fill_null(pc.list_value_length(values), 0).to_numpy(zero_copy_only=False).astype(np.int64)
-    numbers = pc.cast(pc.list_flatten(values), pa.float64()).to_numpy(zero_copy_only=False)
+    numbers = pc.cast(pc.list_flatten(values), pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     rows = np.arange(len(lengths)).repeat(lengths)
     wrong = ~(np.abs(numbers) <= LARGEST)
     if problems.add_rows(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -105,7 +106,7 @@ def read_tables(
     return NodeDataset(
         name=_stem(edges),
         graph=graph,
-        x=_features(table, len(names)),
+        x=partial(_features, table, len(names)),
         y=known.y,
         classes=known.classes,
         nodes=_node_names(edges if features is None else features, names),

@@ -5,7 +5,7 @@ The text is parsed a second time, row by row, only to find the line of a problem
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -58,31 +58,23 @@ def _read(
     types = dict.fromkeys(texts, pa.string())
     try:
         try:
-            table, ragged = _parse(path, dialect, columns, types | dict(numbers))
+            table = _parse(path, dialect, columns, types | dict(numbers))
         except pa.ArrowInvalid:
             if not numbers:
                 raise
-            table, ragged = _parse(path, dialect, columns, types)
+            table = _parse(path, dialect, columns, types)
     except pa.ArrowInvalid as error:
         if "UTF8" in str(error):
             raise undecodable(path) from error
-        raise TableError([f"{path}: not a table of text ({' '.join(str(error).split())[:200]})"]) from error
-    if ragged or table.num_rows == 0:
         _refuse_ragged(path, dialect)
+        raise TableError([f"{path}: not a table of text ({' '.join(str(error).split())[:200]})"]) from error
     if any(pa.types.is_binary(column.type) for column in table.columns):
         raise undecodable(path)
     names = tuple(dialect.names[i] for i in columns)
     return Table(path, names, tuple(table.columns), partial(_lines, path, dialect))
 
 
-def _parse(path: Path, dialect: Dialect, columns: list[int], types: dict[int, Any]) -> tuple[pa.Table, bool]:
-    """The columns, and whether rows with another number of cells were skipped."""
-    ragged = []
-
-    def skip(row: Any) -> str:
-        ragged.append(row.actual_columns)
-        return "skip"
-
+def _parse(path: Path, dialect: Dialect, columns: list[int], types: dict[int, Any]) -> pa.Table:
     options = {
         "read_options": pyarrow.csv.ReadOptions(
             column_names=[str(i) for i in range(len(dialect.names))],
@@ -90,9 +82,7 @@ def _parse(path: Path, dialect: Dialect, columns: list[int], types: dict[int, An
             block_size=BLOCK,
             use_threads=False,  # threads need three times the memory and more processor time
         ),
-        "parse_options": pyarrow.csv.ParseOptions(
-            delimiter=dialect.delimiter, newlines_in_values=True, invalid_row_handler=skip
-        ),
+        "parse_options": pyarrow.csv.ParseOptions(delimiter=dialect.delimiter, newlines_in_values=True),
         "convert_options": pyarrow.csv.ConvertOptions(
             include_columns=[str(i) for i in columns],
             column_types={str(i): kind for i, kind in types.items() if i in columns},
@@ -104,22 +94,15 @@ def _parse(path: Path, dialect: Dialect, columns: list[int], types: dict[int, An
         ),
     }
     if compression_of(path) is None:
-        return pyarrow.csv.read_csv(path, **options), bool(ragged)
+        return pyarrow.csv.read_csv(path, **options)
     with open_bytes(path) as file:
-        return pyarrow.csv.read_csv(file, **options), bool(ragged)
-
-
-def _complete_rows(path: Path, dialect: Dialect) -> Iterator[int]:
-    """The lines of the rows that Arrow does not skip."""
-    for line, row in csv_rows(path, dialect.delimiter, dialect.skip):
-        if len(row) == len(dialect.names):
-            yield line
+        return pyarrow.csv.read_csv(file, **options)
 
 
 def _lines(path: Path, dialect: Dialect, rows: Collection[int]) -> dict[int, int]:
     """The lines of rows."""
     last, found = max(rows), {}
-    for row, line in enumerate(_complete_rows(path, dialect)):
+    for row, (line, _) in enumerate(csv_rows(path, dialect.delimiter, dialect.skip)):
         if row in rows:
             found[row] = line
         if row == last:

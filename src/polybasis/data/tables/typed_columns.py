@@ -44,7 +44,7 @@ def typed_column(table: Table, i: int, nodes: Texts, problems: Problems) -> Colu
         return Column(name, "boolean", codes.astype(np.int32), ("false", "true"))
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         wide = kind if pa.types.is_float32(kind) else pa.float64()
-        return _numeric(table, i, pc.cast(values, wide).to_numpy(), nodes, problems)
+        return _numeric(table, i, pc.cast(values, wide, safe=False).to_numpy(), nodes, problems)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return _of_text(table, i, nodes, problems)
     what = f"{table.path}: column {name!r} has type {kind}; expected numbers, booleans or text"

@@ -12,6 +12,7 @@ try:
     from sklearn.metrics import accuracy_score, r2_score
     from sklearn.utils import get_tags
     from sklearn.utils.metaestimators import available_if
+    from sklearn.utils.multiclass import check_classification_targets
     from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 except ImportError as error:
     raise ImportError("OnGraph needs scikit-learn; install it with: pip install 'polybasis[sklearn]'") from error
@@ -77,12 +78,13 @@ class OnGraph(BaseEstimator):  # type: ignore[misc]
         if y is None:
             raise ValueError("OnGraph requires y to be passed, but the target y is None")
         regression = get_tags(self.estimator).estimator_type == "regressor"
-        table, y = validate_data(self, self._table(X), y, dtype=np.float64, y_numeric=regression)
-        nodes = self._nodes(table)
+        # At least one row to train on and one for early stopping.
+        table, y = validate_data(
+            self, self._table(X), y, dtype=np.float64, y_numeric=regression, ensure_min_samples=2
+        )
+        nodes, columns = self._divide(table)
         known = y
         if not regression:
-            from sklearn.utils.multiclass import check_classification_targets
-
             check_classification_targets(y)
             self.classes_, codes = np.unique(y, return_inverse=True)
             # The node classifier reads -1 as an unknown class.
@@ -91,12 +93,12 @@ class OnGraph(BaseEstimator):  # type: ignore[misc]
         targets = np.full(self.graph.num_nodes, None, dtype=object)
         targets[nodes] = known
         if self.features is None:
-            self._columns = np.tile(table[:, 1:].mean(axis=0), (self.graph.num_nodes, 1))
+            self._columns = np.tile(columns.mean(axis=0), (self.graph.num_nodes, 1))
         weights = None
         if sample_weight is not None:
             weights = np.zeros(self.graph.num_nodes)
             weights[nodes] = _check_sample_weight(sample_weight, table)
-        features = self._features(nodes, table)
+        features = self._features(nodes, columns)
         self.estimator_ = clone(self.estimator).fit(self.graph, features, targets, sample_weight=weights)
         if self.features is None:
             self._columns = features
@@ -140,15 +142,16 @@ class OnGraph(BaseEstimator):  # type: ignore[misc]
         """The nodes of a table and the features of all nodes."""
         check_is_fitted(self)
         table = validate_data(self, self._table(X), dtype=np.float64, reset=False)
-        nodes = self._nodes(table)
-        return nodes, self._features(nodes, table)
+        nodes, columns = self._divide(table)
+        return nodes, self._features(nodes, columns)
 
     def _table(self, X: Any) -> Any:
         if self.features is not None and np.ndim(X) == 1:
             return np.asarray(X).reshape(-1, 1)
         return X
 
-    def _nodes(self, table: NDArray[np.float64]) -> NDArray[np.int64]:
+    def _divide(self, table: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """The nodes of a table and its other columns."""
         expected = "only the index of the node" if self.features is not None else "the index of the node and features"
         if (table.shape[1] == 1) != (self.features is not None):
             raise ValueError(
@@ -164,13 +167,14 @@ class OnGraph(BaseEstimator):  # type: ignore[misc]
         values, counts = np.unique(nodes, return_counts=True)
         if (counts > 1).any():
             raise ValueError(f"X has node {values[counts.argmax()]} more than once; expected one row for each node")
-        return nodes
+        return nodes, table[:, 1:]
 
-    def _features(self, nodes: NDArray[np.int64], table: NDArray[np.float64]) -> Any:
+    def _features(self, nodes: NDArray[np.int64], columns: NDArray[np.float64]) -> Any:
+        """The features of all nodes."""
         if self.features is not None:
             return self.features
         features = self._columns.copy()
-        features[nodes] = table[:, 1:]
+        features[nodes] = columns
         return features
 
     def __sklearn_clone__(self) -> OnGraph:

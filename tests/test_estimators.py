@@ -27,6 +27,8 @@ DATA = pb.data.csbm(nodes=N, features=20, seed=2)
 GRAPH, X, Y = DATA.graph, DATA.x.numpy(), DATA.y.numpy()
 NUMBERS = (GRAPH @ DATA.x)[:, 0].numpy()
 NODES = np.arange(N)
+NAMES = ["red" if value else "blue" for value in Y]
+KNOWN = NODES % 4 != 0
 FAST: dict[str, Any] = {"hidden": 8, "K": 2, "epochs": 8}
 
 
@@ -175,6 +177,23 @@ def test_features_of_every_kind_give_the_same_model(features: Any) -> None:
     np.testing.assert_array_equal(fitted.predict_proba(GRAPH, features), fitted.predict_proba())
 
 
+def test_polars() -> None:
+    pl = pytest.importorskip("polars")
+    frame = pl.DataFrame({str(i): column for i, column in enumerate(X.T)})
+    names = pl.Series([name if known else None for name, known in zip(NAMES, KNOWN, strict=True)])
+    fitted = classifier().fit(GRAPH, frame, names, pl.Series(NODES < 60), pl.Series(NODES[60:]))
+    expected = classifier().fit(GRAPH, X, names.to_list(), NODES < 60, NODES >= 60)
+    np.testing.assert_array_equal(fitted.predict_proba(), expected.predict_proba())
+    numbers = pl.Series([float(value) if known else None for value, known in zip(NUMBERS, KNOWN, strict=True)])
+    by_numpy = pb.NodeRegressor(**FAST).fit(GRAPH, X, np.where(KNOWN, NUMBERS, np.nan))
+    np.testing.assert_array_equal(pb.NodeRegressor(**FAST).fit(GRAPH, frame, numbers).predict(), by_numpy.predict())
+    table = frame.insert_column(0, pl.Series("node", NODES))
+    adapter = pb.OnGraph(classifier(), GRAPH).fit(table, pl.Series(NAMES))
+    assert adapter.feature_names_in_[0] == "node"
+    with pytest.raises(ValueError, match=r"X\[5, 0\] is nan; features must be finite"):
+        classifier().fit(GRAPH, pl.DataFrame({"a": [None if i == 5 else i for i in range(N)]}), Y)
+
+
 def test_wide_sparse_features_stay_sparse() -> None:
     matrix = sp.random_array((N, 200), density=0.05, rng=np.random.default_rng(0), format="csc")
     fitted = classifier().fit(GRAPH, matrix, Y)
@@ -184,10 +203,6 @@ def test_wide_sparse_features_stay_sparse() -> None:
     row, column = (int(part[0]) for part in np.nonzero(np.isinf(matrix.toarray())))
     with pytest.raises(ValueError, match=rf"X\[{row}, {column}\] is inf; features must be finite"):
         classifier().fit(GRAPH, matrix, Y)
-
-
-NAMES = ["red" if value else "blue" for value in Y]
-KNOWN = NODES % 4 != 0
 
 
 @pytest.mark.parametrize(
@@ -305,9 +320,7 @@ def split_of(seed: int) -> tuple[np.ndarray, np.ndarray]:
     return train.numpy(), val.numpy()
 
 
-def test_training_stopped_after_a_resume_keeps_the_best_model(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_training_stopped_after_a_resume_keeps_the_best_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The best epoch may be one before the interruption."""
     monkeypatch.setattr("polybasis.train.fitting.CHECKPOINT_SECONDS", 0.0)
 

@@ -79,9 +79,7 @@ class OnGraph(BaseEstimator):  # type: ignore[misc]
             raise ValueError("OnGraph requires y to be passed, but the target y is None")
         regression = get_tags(self.estimator).estimator_type == "regressor"
         # At least one row to train on and one for early stopping.
-        table, y = validate_data(
-            self, self._table(X), y, dtype=np.float64, y_numeric=regression, ensure_min_samples=2
-        )
+        table, y = validate_data(self, self._table(X), y, dtype=np.float64, y_numeric=regression, ensure_min_samples=2)
         nodes, columns = self._divide(table)
         known = y
         if not regression:

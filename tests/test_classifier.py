@@ -37,7 +37,7 @@ def test_fit_predict_score() -> None:
     assert classifier.score(NAMES, TRAIN) == (classifier.predict() == NAMES)[TRAIN].mean()
     assert classifier.epochs_ == 20
     assert 0.5 < classifier.val_score_ <= 1
-    assert repr(classifier) == "NodeClassifier('optbasisgnn', hidden=8, K=4, scale='signal')"
+    assert repr(classifier) == "NodeClassifier(model='optbasis', hidden=8, epochs=20, K=4)"
     assert repr(classifier.model_) == "OptBasisGNN(40, 8, 2, K=4)"
 
 
@@ -164,11 +164,11 @@ def test_invalid_arguments_are_refused() -> None:
     with pytest.raises(ValueError, match=r"X\[3, 1\] is nan; features must be finite"):
         classifier.fit(DATA.graph, x, NAMES)
     with pytest.raises(ValueError, match="unknown model 'gat'; expected one of mlp"):
-        pb.NodeClassifier("gat")
+        pb.NodeClassifier("gat").fit(DATA.graph, DATA.x, NAMES)
     with pytest.raises(ValueError, match="optbasisgnn has no argument 'depth'"):
-        pb.NodeClassifier(depth=3)
+        pb.NodeClassifier(depth=3).fit(DATA.graph, DATA.x, NAMES)
     with pytest.raises(ValueError, match="pass K inside config, or no config"):
-        pb.NodeClassifier(config=Config.of("gcn"), K=3)
+        pb.NodeClassifier(config=Config.of("gcn"), K=3).fit(DATA.graph, DATA.x, NAMES)
     classifier.fit(DATA.graph, DATA.x, NAMES)
     with pytest.raises(ValueError, match="pass both graph and X, or neither"):
         classifier.predict(DATA.graph)

@@ -112,7 +112,7 @@ def test_invalid_input_is_rejected() -> None:
     with pytest.raises(ValueError, match="graph is a batch of 2; GraphFilter fits one graph"):
         pb.GraphFilter().fit(batch, x[:4], x[:4])
     with pytest.raises(ValueError, match="ridge"):
-        pb.GraphFilter(ridge=-1)
+        pb.GraphFilter(ridge=-1).fit(graph, x, x)
     with pytest.raises(ValueError, match=r"x has shape \(9, 2, 2\)"):
         pb.GraphFilter().fit(graph, torch.rand(9, 2, 2), x)
     with pytest.raises(ValueError, match=r"y has shape \(9,\)"):

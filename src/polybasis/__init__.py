@@ -26,7 +26,10 @@ if TYPE_CHECKING:
     from polybasis.krylov.filters import optimal_basis as optimal_basis
     from polybasis.nn.models.own_models import load_model_file as load_model_file
     from polybasis.nn.models.own_models import register_model as register_model
+    from polybasis.on_graph import OnGraph as OnGraph
+    from polybasis.regressor import NodeRegressor as NodeRegressor
     from polybasis.responses import apply_response as apply_response
+    from polybasis.stop_training import StopTraining as StopTraining
     from polybasis.store.basis_store import open_store as open_store
 
 __version__ = "0.1.0"
@@ -44,7 +47,10 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "krylov.filters": ["optimal_basis"],
         "nn": [],
         "nn.models.own_models": ["load_model_file", "register_model"],
+        "on_graph": ["OnGraph"],
+        "regressor": ["NodeRegressor"],
         "responses": ["apply_response"],
+        "stop_training": ["StopTraining"],
         "store": [],
         "store.basis_store": ["open_store"],
         "train": [],

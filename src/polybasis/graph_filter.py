@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
@@ -14,13 +14,14 @@ from polybasis.bases.favard import Favard
 from polybasis.graph import Graph
 from polybasis.krylov import OptimalBasis, optimal_basis, recurrence_filter
 from polybasis.krylov.filters import checked_degree
+from polybasis.parameters import NotFittedError, Parameters
 from polybasis.signals import AnySignal, Signal, as_channels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-class GraphFilter:
+class GraphFilter(Parameters):
     r"""A polynomial filter :math:`p(P)` of degree K, fitted to pairs of signals :math:`(x_j, y_j)`.
 
     .. math:: \min_p \; \sum_j \frac{\|p(P)\, x_j - y_j\|^2}{\sum_i \|x_i\|^2}
@@ -39,9 +40,6 @@ class GraphFilter:
         coefficients_: The coefficients of the filter in ``basis_``, at most K+1.
         mse_: The mean squared error of the fit.
 
-    Raises:
-        ValueError: If K or ridge is negative.
-
     >>> import torch, polybasis as pb
     >>> g = pb.Graph.from_edge_index([[0, 1, 2, 3], [1, 2, 3, 4]])
     >>> x = torch.rand(5, 1, dtype=torch.float64)
@@ -51,31 +49,36 @@ class GraphFilter:
     [2.0, 1.0]
     """
 
+    _kind = "transformer"
+    basis_: Favard
+    coefficients_: Tensor
+    mse_: float
+
     def __init__(self, K: int = 10, ridge: float = 0.0) -> None:
-        if not ridge >= 0:
-            raise ValueError(f"ridge is {ridge}; expected a non-negative number")
-        self.K, self.ridge = checked_degree(K), float(ridge)
-        self.basis_: Favard | None = None
-        self.coefficients_: Tensor | None = None
-        self.mse_: float | None = None
+        self.K = K
+        self.ridge = ridge
 
     def fit(self, graph: Graph, x: Signal, y: Signal) -> GraphFilter:
         """Fits the filter to pairs of signals.
 
         Args:
             graph: The graph, N nodes.
-            x, y: The input and output signals, (N,), or (N, d) or (B, N, d) for d or B d pairs: torch tensors or
-                NumPy arrays.
+            x, y: The input and output signals, (N,), or (N, d) or (B, N, d) for d or B d pairs: torch tensors, NumPy
+                arrays, or columns of pandas or polars.
 
         Returns:
             The filter itself.
 
         Raises:
-            ValueError: If the signals are not finite, have different shapes, if ``x`` is zero, or if the graph is
-                directed or a batch.
+            ValueError: If K or ridge is negative, if the signals are not finite or have different shapes, if ``x`` is
+                zero, or if the graph is directed or a batch.
             TypeError: If a signal is neither a tensor nor an array.
         """
+        K = checked_degree(self.K)
+        if not self.ridge >= 0:
+            raise ValueError(f"ridge is {self.ridge}; expected a non-negative number")
         _check_real(graph)
+        x, y = _array(x), _array(y)
         if graph.ptr is not None:
             raise ValueError(
                 f"graph is a batch of {graph.num_graphs}; GraphFilter fits one graph: build it without batch or ptr"
@@ -85,7 +88,7 @@ class GraphFilter:
             raise ValueError(f"x has shape {tuple(x.shape)} and y {tuple(y.shape)}; expected the same shape for both")
         if not torch.isfinite(outputs).all():
             raise ValueError("y is not finite; signals must be finite")
-        own = optimal_basis(graph, inputs, self.K)
+        own = optimal_basis(graph, inputs, K)
         if int(own.rank.sum()) == 0:
             raise ValueError("x is zero everywhere; expected a nonzero signal")
         basis = joint_basis(own)
@@ -105,7 +108,7 @@ class GraphFilter:
 
         Args:
             graph: The graph, N nodes.
-            x: The signal, (N,), (N, d) or (B, N, d), a torch tensor or a NumPy array.
+            x: The signal, (N,), (N, d) or (B, N, d), a torch tensor, a NumPy array, or columns of pandas or polars.
 
         Returns:
             A tensor or array with the shape and floating-point type of ``x``, or in float64 if ``x`` has integers.
@@ -115,7 +118,7 @@ class GraphFilter:
         """
         basis, coefficients = self._fitted()
         _check_real(graph)
-        signal, restore = as_channels(x, graph.num_nodes)
+        signal, restore = as_channels(_array(x), graph.num_nodes)
         channels = signal.shape[1]
         alpha = coefficients.unsqueeze(-1).expand(-1, channels).contiguous()
         filtered = recurrence_filter(graph, signal.double(), alpha, *basis.recurrence(basis.K).per_channel(channels))
@@ -178,12 +181,12 @@ class GraphFilter:
         return ax
 
     def _fitted(self) -> tuple[Favard, Tensor]:
-        if self.basis_ is None or self.coefficients_ is None:
-            raise ValueError("this filter has not been fitted; call fit(graph, x, y) first")
+        if not self.__sklearn_is_fitted__():
+            raise NotFittedError("this filter has not been fitted; call fit(graph, x, y) first")
         return self.basis_, self.coefficients_
 
-    def __repr__(self) -> str:
-        return f"GraphFilter(K={self.K}, ridge={self.ridge:g})"
+    def __sklearn_is_fitted__(self) -> bool:
+        return "basis_" in vars(self)
 
 
 def joint_basis(own: OptimalBasis) -> Favard:
@@ -224,6 +227,11 @@ def joint_basis(own: OptimalBasis) -> Favard:
         sqrt_beta.append(norm)
         gamma.append((nodes * vectors[-1] ** 2).sum())
     return Favard(torch.stack(gamma), torch.stack(sqrt_beta))
+
+
+def _array(x: AnySignal) -> AnySignal:
+    """Returns columns of pandas or polars as a NumPy array, other signals as they are."""
+    return cast(AnySignal, x.to_numpy()) if hasattr(x, "to_numpy") else x
 
 
 def _check_real(graph: Graph) -> None:

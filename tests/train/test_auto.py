@@ -152,11 +152,11 @@ def test_a_race_is_not_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_the_classifier_trains_the_winner() -> None:
     classifier = pb.NodeClassifier("auto", time_limit=LONG).fit(DATA.graph, DATA.x, DATA.y)
-    assert classifier.candidates_[0].config.model.name == classifier.config.model.name
+    assert classifier.candidates_[0].config.model.name == classifier.config_.model.name
     assert classifier.predict().shape == (240,)
     assert classifier.score(DATA.y) > 0.8
-    assert repr(pb.NodeClassifier("auto")) == "NodeClassifier('auto', time_limit=60)"
+    assert repr(pb.NodeClassifier("auto")) == "NodeClassifier(model='auto')"
     with pytest.raises(ValueError, match="model='auto' chooses K itself"):
-        pb.NodeClassifier("auto", K=3)
+        pb.NodeClassifier("auto", K=3).fit(DATA.graph, DATA.x, DATA.y)
     with pytest.raises(ValueError, match="time_limit applies only to model='auto'"):
-        pb.NodeClassifier("gcn", time_limit=3)
+        pb.NodeClassifier("gcn", time_limit=3).fit(DATA.graph, DATA.x, DATA.y)

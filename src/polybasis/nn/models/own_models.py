@@ -39,7 +39,7 @@ def register_model(name: str, cls: M | None = None) -> M | Callable[[M], M]:
     ...     def forward(self, x, graph):
     ...         return graph @ (graph @ self.last(x))
     >>> pb.NodeClassifier("two-hops")
-    NodeClassifier('two-hops', hidden=64)
+    NodeClassifier(model='two-hops')
     """
     if cls is None:
         return lambda decorated: register_model(name, decorated)

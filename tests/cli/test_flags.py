@@ -63,6 +63,10 @@ TRAIN: dict[str, tuple[Any, set[str], Callable[[Spy, Any], bool]]] = {
     "--lr": (0.25, EVERYWHERE, lambda spy, _: spy.config.optimizer.lr == {"linear": 0.25}),
     "--epochs": (2, EVERYWHERE, lambda spy, out: spy.config.stopping.epochs == out["results"][0]["epochs"] == 2),
     "--batch-size": (7, {"store"}, lambda spy, _: spy.config.optimizer.batch_size == 7),
+    "--metric": ("f1", EVERYWHERE, lambda _, out: out["results"][0]["metric"] == "f1"),
+    "--class-weight": ("balanced", EVERYWHERE, lambda spy, _: spy.config.loss.class_weight == "balanced"),
+    "--calibrate": ("temperature", EVERYWHERE, lambda _, out: TrainedModel.load(out["model"]).calibration is not None),
+    "--threshold": ("recall=0.5", EVERYWHERE, lambda _, out: TrainedModel.load(out["model"]).threshold is not None),
     "--time-limit": (5, set(), lambda *_: False),  # applies to --model auto only
     "--splits": (2, EVERYWHERE, lambda _, out: [r["split"] for r in out["results"]] == [0, 1]),
     "--split": (3, EVERYWHERE, lambda _, out: [(r["split"], r["seed"]) for r in out["results"]] == [(3, 3)]),
@@ -105,6 +109,8 @@ def test_train_applies_or_refuses_every_flag(
     config = Config.of("optbasisgnn", precomputed=precomputed, epochs=1, ema_decay=0.875, K=3)
     Path("config.toml").write_text(config.to_toml())
     given = [flag] if value is None else [flag, value]
+    if flag in ("--calibrate", "--threshold"):
+        given += ["--out", "model"]
     arguments = [*sources[source], *(["--epochs", 1] if flag != "--epochs" else []), "--json"]
     if source == "tables" and flag in SOURCE_FLAGS:
         given = []  # already part of the source

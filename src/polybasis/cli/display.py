@@ -94,6 +94,25 @@ def _line(result: Result) -> str:
     )
 
 
+def print_assessment(result: Result) -> None:
+    """Prints the test score of a model with its interval beside those of baselines, and warnings."""
+    from polybasis.train.assessment import Assessment
+
+    found = Assessment.from_dict(result["assessment"])
+    table = Table(f"{found.metric}, {found.nodes:,} test nodes")
+    for column in ("score", "95 % interval", "advantage of the model"):
+        table.add_column(column, justify="right", no_wrap=True)
+    table.add_row("model", f"{found.score.value:.4f}", f"{found.score.low:.4f} to {found.score.high:.4f}", "")
+    for baseline in found.baselines:
+        score, advantage = baseline.score, baseline.advantage
+        interval = "" if score.low == score.high else f"{score.low:.4f} to {score.high:.4f}"
+        gain = f"{advantage.value:+.4f} ({advantage.low:+.4f} to {advantage.high:+.4f})"
+        table.add_row(baseline.name, f"{score.value:.4f}", interval, gain)
+    print_table(table)
+    for warning in found.warnings:
+        console.print(f"warning: {warning}", highlight=False, soft_wrap=True)
+
+
 def print_results(results: list[Result], as_json: bool, **more: Any) -> None:
     """Prints results to standard output: one line, a summary table for several results, or JSON with more entries."""
     if as_json:

@@ -220,7 +220,7 @@ def run_job(
     on_epoch: OnEpoch | None = None,
     group: ProcessGroup | None = None,
 ) -> Result:
-    """Trains the model of a job and scores it on its test nodes.
+    """Trains the model of a job and scores it on its test nodes, for the user's own tables next to baselines.
 
     Args:
         job: the job to run.
@@ -273,13 +273,22 @@ def run_job(
         result["model_file"] = str(file.file)
     if isinstance(data, BasisStore):
         result |= {"waited": round(fitted.task.waited, 3), "processes": 1 if group is None else group.size}
-    if out is not None and fitted.task.writes:
+    assessed = job.source.kind == "tables" and len(split.test) > 0
+    if fitted.task.writes and (out is not None or assessed):
         from polybasis.train.trained_model import TrainedModel
 
         provenance = {name: result[name] for name in ("key", "dataset", "protocol", "split", "seed", "test_score")}
         provenance["data"] = data.dataset_identity
         provenance |= {"model_file": result["model_file"]} if file is not None else {}
-        TrainedModel.of(config, fitted, provenance).save(out)
+        trained = TrainedModel.of(config, fitted, provenance)
+        if assessed:
+            from polybasis.train.assessment import assess
+
+            assert isinstance(fitted.task.data, NodeDataset)
+            result["assessment"] = assess(trained, fitted.task.data, split).to_dict()
+            trained.provenance["assessment"] = result["assessment"]
+        if out is not None:
+            trained.save(out)
     return result
 
 

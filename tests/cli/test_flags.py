@@ -140,6 +140,7 @@ SAVED = {
     },
     "evaluate": {
         **TABLE_FLAGS, "--target": {"tables"}, "--labels": {"tables"}, "--data-root": {"data set"},
+        "--metric": EVERYWHERE,
         "--json": EVERYWHERE, "--model-file": set(),
     },
     "plot": {
@@ -148,7 +149,7 @@ SAVED = {
     },
 }  # fmt: skip
 VALUES = TABLE_VALUES | {"--edges": "e.csv", "--features": "f.csv", "--labels": "l.csv"}
-VALUES |= {"--out": "out", "--data-root": "data", "--model-file": "m.py"}
+VALUES |= {"--out": "out", "--data-root": "data", "--model-file": "m.py", "--metric": "f1"}
 
 
 @pytest.fixture(scope="session")
@@ -197,6 +198,8 @@ def test_saved_models_apply_or_refuse_every_flag(
         assert_refused(outcome, flag)
         return
     assert outcome.status == 0, outcome.stderr
+    if flag == "--metric":
+        assert "f1" in outcome.stdout
     if flag == "--json":
         assert json.loads(outcome.stdout)
     if flag == "--out":

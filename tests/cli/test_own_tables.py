@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import torch
-from sklearn.metrics import precision_score, recall_score, roc_auc_score
+from sklearn.metrics import average_precision_score, precision_score, recall_score, roc_auc_score
 
 import polybasis as pb
 from polybasis.train import TrainedModel
@@ -120,3 +121,28 @@ def test_wrong_values_are_refused(flags: list[str], message: str, run: Run, tabl
     assert outcome.status == 1
     assert message in outcome.stderr.splitlines()[-1]
     assert not Path("model").exists()
+
+
+def test_the_suffix_selects_the_format_of_predictions(run: Run, tables: dict[str, Path]) -> None:
+    assert run(*train_arguments(tables)).status == 0
+    predict = ["predict", "model", "--edges", tables["edges"], "--features", tables["features"]]
+    for out in ("p.csv", "p.parquet"):
+        outcome = run(*predict, "--out", out)
+        assert outcome.status == 0, outcome.stderr
+        assert f"600 predictions in {out}" in outcome.stderr
+    text, binary = pd.read_csv("p.csv"), pd.read_parquet("p.parquet")
+    pd.testing.assert_frame_equal(text, binary, check_dtype=False, atol=1e-6, rtol=0)
+    refused = run(*predict, "--out", "q.parquet", "--json")
+    assert refused.status == 1
+    assert "--json does not apply to the Parquet file q.parquet" in refused.stderr
+
+
+def test_evaluate_prints_further_metrics(run: Run, tables: dict[str, Path]) -> None:
+    assert run(*train_arguments(tables)).status == 0
+    files = [item for name, path in tables.items() for item in (f"--{name}", path)]
+    rows = json.loads(run("evaluate", "model", *files, "--metric", "average_precision", "--json").stdout)
+    data = pb.data.read_tables(*tables.values())
+    test, scores = data.split("stratified", 0).test, TrainedModel.load("model").predict_proba(data)[:, 1]
+    expected = average_precision_score(data.y[test], scores[test])
+    assert {row["nodes"]: row["average_precision"] for row in rows}["test"] == pytest.approx(expected)
+    assert "does not apply to classification" in run("evaluate", "model", *files, "--metric", "mae").stderr

@@ -74,6 +74,7 @@ TRAIN: dict[str, tuple[Any, set[str], Callable[[Spy, Any], bool]]] = {
     "--seed": (5, EVERYWHERE, lambda _, out: out["results"][0]["seed"] == 5),
     "--out": ("model", EVERYWHERE, lambda _, out: TrainedModel.load(out["model"]).epochs == 1),
     "--results": ("other.jsonl", EVERYWHERE, lambda *_: Path("other.jsonl").exists()),
+    "--resume": (None, set(), lambda *_: False),  # there is no run to resume
     "--jobs": (2, EVERYWHERE, lambda spy, _: spy.options["processes"] == 2),
     "--threads": (1, EVERYWHERE, lambda spy, _: spy.threads == 1),
     "--data-root": (

@@ -36,7 +36,7 @@ from polybasis.cli.options import (
 
 if TYPE_CHECKING:
     from polybasis.train.config import Config
-    from polybasis.train.job import Source
+    from polybasis.train.job import Job, Source
 
 AUTO = "auto"
 PROTOCOL_HELP = "Split protocol: per-class, stratified, train-val, fixed or linkx; default: the data set's own."
@@ -75,6 +75,7 @@ def train(
     seed: Annotated[int, typer.Option(help="Seed of the model; split i uses seed + i.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Folder to save the model to.")] = None,
     results: Annotated[Path, typer.Option(help="File of results, one JSON line per run.")] = Path("runs/train.jsonl"),
+    resume: Annotated[bool, typer.Option("--resume", help="Fail if no run of this configuration was started.")] = False,
     jobs: Annotated[int, typer.Option(help="Splits to train in parallel processes.", min=1)] = 1,
     threads: Threads = None,
     data_root: DataRoot = None,
@@ -83,8 +84,8 @@ def train(
     """Train a model on a named data set, a graph folder, a store, or your own tables.
 
     Hyperparameters are those published for the model and the data set, or else defaults. Finished runs are not
-    repeated; an interrupted run resumes from its last checkpoint. Models on a store train in batches. To use several
-    processes: torchrun --nproc-per-node 2 -m polybasis train STORE.
+    repeated; an interrupted run resumes from its last checkpoint, and another configuration starts anew. Models on a
+    store train in batches. To use several processes: torchrun --nproc-per-node 2 -m polybasis train STORE.
 
     --model auto trains a small portfolio of models on each split, compares them on its validation nodes and trains the
     best one. The candidates are listed in a file beside the results.
@@ -149,10 +150,14 @@ def train(
     else:
         refuse("--time-limit", time_limit, "models other than auto")
         configs = dict.fromkeys(numbers, _configuration(model, config, chosen, on_store, values))
-        print_notes(chosen)
     configuration = configs[numbers[0]]
+    planned = [Job(own, chosen, protocol, i, seed + i) for i, own in configs.items()]
+    if resume:
+        _check_started(planned, results)
     if calibrate is not None or threshold is not None:
         check_decisions(calibrate, threshold, out, chosen.open())
+    if model != AUTO:
+        print_notes(chosen)
     with ExitStack() as stack:
         group, on_epoch, on_result = None, None, None
         if "TORCHELASTIC_RUN_ID" in os.environ:
@@ -162,7 +167,6 @@ def train(
         if group is None or group.rank == 0:
             on_epoch = stack.enter_context(training_bar(f"{configuration.model.name} on {chosen.name}"))
             on_result = print_result if splits > 1 else None
-        planned = [Job(own, chosen, protocol, i, seed + i) for i, own in configs.items()]
         found = run_jobs(planned, results, out=out, processes=jobs, group=group, on_epoch=on_epoch, on_result=on_result)
     if group is not None and group.rank > 0:
         return
@@ -180,6 +184,18 @@ def train(
             soft_wrap=True,
         )
     console.print(f"results in {results}" + ("" if out is None else f", model in {out}"), soft_wrap=True)
+
+
+def _check_started(planned: list[Job], results: Path) -> None:
+    """Raises ValueError if no job has a result or a checkpoint."""
+    from polybasis.train.results import read_results
+
+    finished = {result["key"] for result in read_results(results)}
+    if not any(job.key in finished or job.has_checkpoint(results) for job in planned):
+        raise ValueError(
+            f"--resume: there is no run of this configuration beside {results}; check the flags, or omit --resume to "
+            "start anew"
+        )
 
 
 def _race(

@@ -179,6 +179,10 @@ class Job:
         """The checkpoint of this job when its results go to a file."""
         return _checkpoints(results) / f"{self.key}.safetensors"
 
+    def has_checkpoint(self, results: Path) -> bool:
+        """Whether there is a checkpoint of this job, or of a model of its ensemble, from which it resumes."""
+        return any(_checkpoints(results).glob(f"{self.key}*.safetensors"))
+
 
 def _checkpoints(results: Path) -> Path:
     return results.parent / f".{results.stem}.checkpoints"
@@ -356,7 +360,9 @@ def run_jobs(
                 on_result(outcome)
 
     def kept() -> str:
-        return f"{len(file.found)} of {len(wanted)} runs are finished and saved in {results}"
+        finished = f"{len(file.found)} of {len(wanted)} runs are finished and saved in {results}"
+        resumable = sum(job.has_checkpoint(results) for key, job in wanted.items() if key not in file.found)
+        return finished + (f", {resumable} unfinished with a checkpoint in {checkpoints}" if resumable else "")
 
     try:
         with noting_interruption(kept):
@@ -433,6 +439,7 @@ def check_model_folder(out: Path) -> None:
     if out.exists() and not (out / "model.json").exists():
         if not out.is_dir():
             raise ValueError(f"{out} is a file; choose a folder for the model")
-        # A process that was killed while it saved a model may have left weights and temporary files.
-        if any(not path.match("weights-*.safetensors") and not is_temporary(path) for path in out.iterdir()):
+        # Results may be in the same folder, and a process that was killed may have left weights and other files.
+        ours = ("weights-*.safetensors", ".*.checkpoints", "*.jsonl")
+        if any(not is_temporary(path) and not any(map(path.match, ours)) for path in out.iterdir()):
             raise ValueError(f"{out} is not empty and does not contain a model; choose another folder")

@@ -52,7 +52,7 @@ class Population:
         self.names = np.array([f"user-{number:08x}" for number in self.rng.permutation(1 << 24)[:every]])
         self.fraud = self.rng.random(every) < FRAUD
         self.latent = self.rng.normal(size=(every, NUMERIC + CATEGORICAL + BOOLEAN))
-        self.latent[:, ::4] += 0.26 * self.fraud[:, None]
+        self.latent[:, ::4] += 0.4 * self.fraud[:, None]
         self.labelled = self.rng.random(every) < LABELLED
         self.pairs, self.amounts = self._payments(every, PAYMENTS * every)
 

@@ -46,7 +46,7 @@ def tables(tmp_path: Path) -> Source:
     contents = {
         "edges": ["source,target", *(f"n{a},n{b}" for a, b in zip(low, high, strict=True) if a < b)],
         "features": ["node,a,b,c,d", *(f"n{i}," + ",".join(map(str, row)) for i, row in enumerate(data.x.tolist()))],
-        "labels": ["node,class", *(f"n{i},{'<b>' if r > risk.quantile(0.85) else 'a'}" for i, r in enumerate(risk))],
+        "labels": ["node,class", *(f"n{i},{'z<b>' if r > risk.quantile(0.85) else 'a'}" for i, r in enumerate(risk))],
     }
     for name, lines in contents.items():
         (tmp_path / f"{name}.csv").write_text("\n".join(lines))

@@ -125,7 +125,7 @@ def _draw_scores(page: Page, drawing: _Drawing, trained: TrainedModel, data: Dat
     if len(trained.classes) == 2:
         positive = y == 1
         if positive.any() and not positive.all():
-            _draw_decisions(page, drawing, trained, after[:, 1], positive, where)
+            _draw_decisions(page, drawing, trained, before[:, 1], after[:, 1], positive, where)
         confidence = {"model": before[:, 1], "calibrated": after[:, 1]}
         _draw_calibration(page, drawing, trained, confidence, positive, f"{trained.classes[1]} among {where}")
     else:
@@ -142,14 +142,15 @@ def _draw_decisions(
     drawing: _Drawing,
     trained: TrainedModel,
     scores: NDArray[np.float64],
+    probabilities: NDArray[np.float64],
     positive: NDArray[np.bool_],
     where: str,
 ) -> None:
-    name, found = trained.classes[1], Decisions(scores, positive)
+    name, found = trained.classes[1], Decisions(probabilities, positive)
     page.heading("Ranking and thresholds")
-    caption = f"Ranking of {where} by the probability of {name}; dashed: a random ranking."
-    drawing.add(score_figures.draw_decisions(found, float(positive.mean())), caption)
-    page.text(f"A node is predicted to be {name} from the threshold on. Share of nodes, precision and recall:")
+    caption = f"Ranking of {where} by the score of {name}; dashed: a random ranking."
+    drawing.add(score_figures.draw_decisions(Decisions(scores, positive), float(positive.mean())), caption)
+    page.text(f"A node is predicted to be {name} from this probability on. Share of such nodes, precision and recall:")
     rows = []
     for recall in RECALLS:
         i = int(np.argmax(found.recall >= recall))

@@ -66,7 +66,7 @@ def draw_calibration(curves: Mapping[str, tuple[FloatArray, FloatArray]]) -> Fig
     Args:
         curves: results of :func:`reliability` by name.
     """
-    with figure(width=4.6, height=3.6) as (drawn, ax):
+    with figure(width=8, height=3.6) as (drawn, ax):
         top = max(float(max(x.max(), y.max())) for x, y in curves.values()) * 1.05 or 1.0
         ax.plot([0, top], [0, top], color="0.6", linestyle="--")
         for name, (predicted, observed) in curves.items():
@@ -78,7 +78,7 @@ def draw_calibration(curves: Mapping[str, tuple[FloatArray, FloatArray]]) -> Fig
 
 def draw_values(predicted: FloatArray, actual: FloatArray) -> Figure:
     """Draws predicted against actual numbers."""
-    with figure(width=4.6, height=3.6) as (drawn, ax):
+    with figure(width=8, height=3.6) as (drawn, ax):
         ax.scatter(actual, predicted, s=5, alpha=0.4, rasterized=True)
         ends = [min(actual.min(), predicted.min()), max(actual.max(), predicted.max())]
         ax.plot(ends, ends, color="0.6", linestyle="--")

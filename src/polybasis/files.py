@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from filelock import FileLock, Timeout
 
@@ -128,12 +128,23 @@ def write_atomically(path: Path, content: bytes) -> None:
     Raises:
         OSError: if the file cannot be written; the message gives the file.
     """
+    with atomic_file(path) as file:
+        file.write(content)
+
+
+@contextmanager
+def atomic_file(path: Path) -> Iterator[BinaryIO]:
+    """A temporary file to write to, which is synced and renamed to ``path`` at the end of the block.
+
+    Raises:
+        OSError: if the file cannot be written; the message gives the file.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_stale_files(path.parent)
     temporary = temporary_path(path)
     try:
         with os_errors_naming(path), temporary.open("xb") as file:
-            file.write(content)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)

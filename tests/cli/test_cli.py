@@ -71,7 +71,7 @@ def test_own_tables_are_trained_on_predicted_and_scored(tmp_path: Path) -> None:
     result = polybasis("predict", tmp_path / "model", *graph, "--out", out)
     assert result.returncode == 0, result.stderr
     rows = list(csv.DictReader(out.open()))
-    assert list(rows[0]) == ["node", "prediction", "probability blue", "probability red"]
+    assert list(rows[0]) == ["node", "score", "prediction", "probability blue", "probability red"]
     assert len(rows) == 121
     assert {row["prediction"] for row in rows} <= {"blue", "red"}
     assert polybasis("predict", tmp_path / "model", *graph).stdout == out.read_text()

@@ -63,6 +63,10 @@ TRAIN: dict[str, tuple[Any, set[str], Callable[[Spy, Any], bool]]] = {
     "--lr": (0.25, EVERYWHERE, lambda spy, _: spy.config.optimizer.lr == {"linear": 0.25}),
     "--epochs": (2, EVERYWHERE, lambda spy, out: spy.config.stopping.epochs == out["results"][0]["epochs"] == 2),
     "--batch-size": (7, {"store"}, lambda spy, _: spy.config.optimizer.batch_size == 7),
+    "--metric": ("f1", EVERYWHERE, lambda _, out: out["results"][0]["metric"] == "f1"),
+    "--class-weight": ("balanced", EVERYWHERE, lambda spy, _: spy.config.loss.class_weight == "balanced"),
+    "--calibrate": ("temperature", EVERYWHERE, lambda _, out: TrainedModel.load(out["model"]).calibration is not None),
+    "--threshold": ("recall=0.5", EVERYWHERE, lambda _, out: TrainedModel.load(out["model"]).threshold is not None),
     "--time-limit": (5, set(), lambda *_: False),  # applies to --model auto only
     "--splits": (2, EVERYWHERE, lambda _, out: [r["split"] for r in out["results"]] == [0, 1]),
     "--split": (3, EVERYWHERE, lambda _, out: [(r["split"], r["seed"]) for r in out["results"]] == [(3, 3)]),
@@ -70,6 +74,7 @@ TRAIN: dict[str, tuple[Any, set[str], Callable[[Spy, Any], bool]]] = {
     "--seed": (5, EVERYWHERE, lambda _, out: out["results"][0]["seed"] == 5),
     "--out": ("model", EVERYWHERE, lambda _, out: TrainedModel.load(out["model"]).epochs == 1),
     "--results": ("other.jsonl", EVERYWHERE, lambda *_: Path("other.jsonl").exists()),
+    "--resume": (None, set(), lambda *_: False),  # there is no run to resume
     "--jobs": (2, EVERYWHERE, lambda spy, _: spy.options["processes"] == 2),
     "--threads": (1, EVERYWHERE, lambda spy, _: spy.threads == 1),
     "--data-root": (
@@ -105,6 +110,8 @@ def test_train_applies_or_refuses_every_flag(
     config = Config.of("optbasisgnn", precomputed=precomputed, epochs=1, ema_decay=0.875, K=3)
     Path("config.toml").write_text(config.to_toml())
     given = [flag] if value is None else [flag, value]
+    if flag in ("--calibrate", "--threshold"):
+        given += ["--out", "model"]
     arguments = [*sources[source], *(["--epochs", 1] if flag != "--epochs" else []), "--json"]
     if source == "tables" and flag in SOURCE_FLAGS:
         given = []  # already part of the source
@@ -134,7 +141,12 @@ SAVED = {
     },
     "evaluate": {
         **TABLE_FLAGS, "--target": {"tables"}, "--labels": {"tables"}, "--data-root": {"data set"},
+        "--metric": EVERYWHERE,
         "--json": EVERYWHERE, "--model-file": set(),
+    },
+    "report": {
+        **TABLE_FLAGS, "--target": {"tables"}, "--labels": {"tables"}, "--out": EVERYWHERE,
+        "--data-root": {"data set"}, "--model-file": set(),
     },
     "plot": {
         **TABLE_FLAGS, "--out": EVERYWHERE, "--data-root": {"data set"},
@@ -142,7 +154,7 @@ SAVED = {
     },
 }  # fmt: skip
 VALUES = TABLE_VALUES | {"--edges": "e.csv", "--features": "f.csv", "--labels": "l.csv"}
-VALUES |= {"--out": "out", "--data-root": "data", "--model-file": "m.py"}
+VALUES |= {"--out": "out", "--data-root": "data", "--model-file": "m.py", "--metric": "f1"}
 
 
 @pytest.fixture(scope="session")
@@ -177,7 +189,7 @@ def test_saved_models_apply_or_refuse_every_flag(
     command: str, flag: str, source: str, run: Run, sources: dict[str, list[str]], models: dict[str, Path]
 ) -> None:
     data = list(sources[source])
-    if source == "tables" and command != "evaluate":
+    if source == "tables" and command not in ("evaluate", "report"):
         data = data[: data.index("--labels")]
     given = [flag, VALUES[flag]] if flag in VALUES else [flag]
     if source == "tables" and flag in SOURCE_FLAGS:
@@ -191,11 +203,13 @@ def test_saved_models_apply_or_refuse_every_flag(
         assert_refused(outcome, flag)
         return
     assert outcome.status == 0, outcome.stderr
+    if flag == "--metric":
+        assert "f1" in outcome.stdout
     if flag == "--json":
         assert json.loads(outcome.stdout)
     if flag == "--out":
         assert Path("out").exists()
-        assert outcome.stdout == "" if command == "predict" else "out/responses.png" in outcome.stdout
+        assert "out/responses.png" in outcome.stdout if command == "plot" else outcome.stdout == ""
 
 
 def without_headers(arguments: list[Any]) -> list[Any]:

@@ -351,6 +351,6 @@ def test_predictions_can_be_made_safe_for_spreadsheets(safe: bool, run: Run, tmp
     assert starts & set("=+-@\t\r") == (set() if safe else {"=", "+", "@"})
     assert ("'" + formula if safe else formula) in cells
     assert rows[0][-2:] == ["probability @SUM(1)", "probability blue"]  # text, because of its first word
-    assert {row[1].lstrip("'") for row in rows[1:]} <= {"@SUM(1)", "blue"}
+    assert {row[2].lstrip("'") for row in rows[1:]} <= {"@SUM(1)", "blue"}
     if safe:
         assert '"a;=1"' in outcome.stdout  # a semicolon separates cells in some languages

@@ -14,7 +14,20 @@ from typing import Annotated, Any, NoReturn, TextIO
 import typer
 
 from polybasis import __version__
-from polybasis.cli import bench, datasets, demo, export, precompute, predict, reproduce, results, train, tune, verify
+from polybasis.cli import (
+    bench,
+    datasets,
+    demo,
+    export,
+    precompute,
+    predict,
+    report,
+    reproduce,
+    results,
+    train,
+    tune,
+    verify,
+)
 from polybasis.cli.printable import printable
 
 # ClickException, as the base class of UsageError, the base class of BadParameter: Typer may bundle its own Click.
@@ -31,6 +44,7 @@ app.command("demo", short_help="Learn filters on a photograph; write a report.")
 app.command("train", short_help="Train a model.")(train.train)
 app.command("predict", short_help="Predict the class of every node.")(predict.predict)
 app.command("evaluate")(predict.evaluate)
+app.command("report", short_help="Write a page about a saved model.")(report.report)
 app.command("plot", short_help="Plot the filters of a saved model.")(predict.plot)
 app.command("export", short_help="Export a saved model as a program of torch.export.")(export.export)
 app.command("tune", short_help="Search for hyperparameters on validation data.")(tune.tune)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
@@ -41,6 +42,7 @@ def _safe(item: Any) -> Any:
 
 
 console = SafeConsole(stderr=True, markup=False)
+LINE_SECONDS = 5.0  # between lines of a training run without a terminal
 FILE_WIDTH = 200  # width of tables that are not printed to a terminal
 DESCRIPTION = TextColumn("{task.description}", markup=False)
 
@@ -65,10 +67,10 @@ def print_table(table: Table) -> None:
 
 
 @contextmanager
-def training_bar(title: str) -> Iterator[OnEpoch | None]:
-    """A progress bar with epoch, validation score, best score and time left, if standard error is a terminal."""
+def training_bar(title: str) -> Iterator[OnEpoch]:
+    """A progress bar with epoch, validation score, best score and time left; lines if there is no terminal."""
     if not console.is_terminal:
-        yield None
+        yield epoch_lines(title)
         return
     columns = (DESCRIPTION, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as bar:
@@ -79,6 +81,25 @@ def training_bar(title: str) -> Iterator[OnEpoch | None]:
             bar.update(task, description=scores, completed=progress.epoch + 1, total=progress.epochs)
 
         yield on_epoch
+
+
+def epoch_lines(title: str, seconds: float = LINE_SECONDS) -> OnEpoch:
+    """Prints a line to standard error whenever an epoch ends and some seconds have passed since the last line."""
+    last = time.monotonic()
+
+    def on_epoch(progress: Epoch) -> None:
+        nonlocal last
+        if time.monotonic() - last < seconds:
+            return
+        last = time.monotonic()
+        console.print(
+            f"{title}: epoch {progress.epoch + 1} of at most {progress.epochs}, validation {progress.val_score:.4f}, "
+            f"best {progress.best_score:.4f} in epoch {progress.best_epoch + 1}",
+            highlight=False,
+            soft_wrap=True,
+        )
+
+    return on_epoch
 
 
 def print_result(result: Result) -> None:
@@ -92,6 +113,25 @@ def _line(result: Result) -> str:
         f"{result['model']} on {result['dataset']}, split {result['split']}: {result['metric']} "
         f"validation {result['val_score']:.4f}{test}; {result['epochs']} epochs, {result['seconds']:.1f} s"
     )
+
+
+def print_assessment(result: Result) -> None:
+    """Prints the test score of a model with its interval beside those of baselines, and warnings."""
+    from polybasis.train.assessment import Assessment
+
+    found = Assessment.from_dict(result["assessment"])
+    table = Table(f"{found.metric}, {found.nodes:,} test nodes")
+    for column in ("score", "95 % interval", "advantage of the model"):
+        table.add_column(column, justify="right", no_wrap=True)
+    table.add_row("model", f"{found.score.value:.4f}", f"{found.score.low:.4f} to {found.score.high:.4f}", "")
+    for baseline in found.baselines:
+        score, advantage = baseline.score, baseline.advantage
+        interval = "" if score.low == score.high else f"{score.low:.4f} to {score.high:.4f}"
+        gain = f"{advantage.value:+.4f} ({advantage.low:+.4f} to {advantage.high:+.4f})"
+        table.add_row(baseline.name, f"{score.value:.4f}", interval, gain)
+    print_table(table)
+    for warning in found.warnings:
+        console.print(f"warning: {warning}", highlight=False, soft_wrap=True)
 
 
 def print_results(results: list[Result], as_json: bool, **more: Any) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
 from polybasis.data.catalogue import CATALOGUE
+from polybasis.data.metrics import Metric, as_metric
 from polybasis.nn.models.names import MODEL_CLASSES, model_names
 
 if TYPE_CHECKING:
@@ -76,6 +77,21 @@ Merge = Annotated[
 Drop = Annotated[
     list[str] | None, typer.Option("--drop", metavar="COLUMN", help="Own graph: a column to leave out; repeatable.")
 ]
+MetricName = Annotated[
+    str | None,
+    typer.Option(
+        "--metric",
+        metavar="NAME",
+        help=f"Metric of early stopping and scores: {', '.join(get_args(Metric))}; default: the data's.",
+    ),
+]
+ClassWeight = Annotated[
+    str | None,
+    typer.Option(
+        metavar="balanced|none|CLASS=W,..",
+        help="Weights of the classes in the loss; balanced: the same total weight for all classes.",
+    ),
+]
 DataRoot = Annotated[
     str | None, typer.Option("--data-root", help="Folder of all data sets; default: $POLYBASIS_DATA or a cache folder.")
 ]
@@ -128,6 +144,29 @@ def parse_values(texts: list[str], **flags: Any) -> dict[str, Any]:
     return values | {name: value for name, value in flags.items() if value is not None}
 
 
+def parse_objective(metric: str | None, class_weight: str | None) -> dict[str, Any]:
+    """Configuration values from --metric and --class-weight, those that are given.
+
+    >>> parse_objective("f1", "no=1,yes=20")
+    {'metric': 'f1', 'class_weight': {'no': 1.0, 'yes': 20.0}}
+    """
+    values: dict[str, Any] = {} if metric is None else {"metric": as_metric(metric)}
+    if class_weight is None:
+        return values
+    if class_weight in ("balanced", "none"):
+        return values | {"class_weight": None if class_weight == "none" else class_weight}
+    weights = {}
+    for text in class_weight.split(","):
+        name, _, number = text.rpartition("=")
+        try:
+            weights[name] = float(number)
+        except ValueError:
+            name = ""
+        if not name:
+            raise ValueError(f"--class-weight {class_weight}: expected balanced, none or CLASS=WEIGHT,..")
+    return values | {"class_weight": weights}
+
+
 def known_model(name: str | None) -> str | None:
     """The name of the model that --model selects; ``FILE.py:Class`` runs the file and registers its model."""
     if name is None or ".py:" not in name:
@@ -156,7 +195,7 @@ def chosen_source(
     features: Path | None,
     labels: Path | None,
     data_root: str | None,
-    tables: dict[str, Any] | None = None,
+    tables: dict[str, Any],
 ) -> Source:
     """The source that the arguments select; ``tables`` comes from :func:`table_options`.
 
@@ -165,7 +204,6 @@ def chosen_source(
     """
     from polybasis.train.job import Source
 
-    tables = tables or table_options(None, None, False, None, None)
     if source is None and edges is None:
         raise ValueError("no data; pass a SOURCE (data set, graph folder or store) or --edges FILE")
     if source is None and edges is not None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 import io
+import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, TextIO
 
 import typer
 
@@ -25,6 +25,7 @@ from polybasis.cli.options import (
     SourceName,
     Target,
     chosen_source,
+    refuse,
     table_options,
 )
 from polybasis.cli.printable import echo, printable, spreadsheet_safe
@@ -40,7 +41,7 @@ def predict(
     no_header: NoHeader = False,
     merge: Merge = None,
     drop: Drop = None,
-    out: Annotated[Path | None, typer.Option(help="CSV file; default: standard output.")] = None,
+    out: Annotated[Path | None, typer.Option(help="CSV or .parquet file; default: CSV to standard output.")] = None,
     data_root: DataRoot = None,
     model_file: ModelFile = None,
     spreadsheet: Annotated[
@@ -49,51 +50,48 @@ def predict(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Predict the class of every node; writes the node, the prediction and the probability of each class.
+    """Predict the class, labels or number of every node; writes the node, the prediction and probabilities.
+
+    Probabilities are calibrated and predictions respect the threshold, if the model was trained with --calibrate and
+    --threshold. For two classes, the score is the probability of the second one before calibration.
 
     Models on a precomputed basis predict on graphs and on stores; other models predict on graphs only.
     """
+    from polybasis.cli.display import console
+    from polybasis.files import atomic_file
+    from polybasis.train.predictions import PredictionTable
     from polybasis.train.trained_model import TrainedModel
 
+    parquet = out is not None and out.suffix.lower() in (".parquet", ".pq")
+    if parquet:
+        refuse("--json", as_json, f"the Parquet file {out}")
+        refuse("--spreadsheet-safe", spreadsheet, f"the Parquet file {out}")
     trained = TrainedModel.load(model, model_file)
-    data = chosen_source(
-        source, edges, features, None, data_root, table_options(id, target, no_header, merge, drop)
-    ).open()
-    probabilities = trained.predict_proba(data)
-    names, best = data.node_names(), probabilities.argmax(axis=1)
-    if as_json:
-        text = _as_json(trained.classes, names, best, probabilities)
+    chosen = chosen_source(source, edges, features, None, data_root, table_options(id, target, no_header, merge, drop))
+    table = PredictionTable(trained, chosen.open())
+
+    def write(file: TextIO) -> None:
+        if as_json:
+            file.write(json.dumps(table.to_json(), indent=1) + "\n")
+        else:
+            table.write_csv(file, spreadsheet_safe if spreadsheet else None)
+
+    if out is None and sys.stdout.isatty():
+        text = io.StringIO()
+        write(text)
+        sys.stdout.write(printable(text.getvalue()))
+    elif out is None:
+        write(sys.stdout)
     else:
-        table = io.StringIO()
-        # A semicolon separates cells in some languages, so every cell is quoted for a spreadsheet.
-        writer = csv.writer(table, lineterminator="\n", quoting=csv.QUOTE_ALL if spreadsheet else csv.QUOTE_MINIMAL)
-        cell = spreadsheet_safe if spreadsheet else lambda value: value
-        writer.writerow(["node", "prediction", *(f"probability {name}" for name in trained.classes)])
-        for name, i, row in zip(names, best, probabilities, strict=True):
-            writer.writerow([cell(name), cell(trained.classes[i]), *(f"{p:.6f}" for p in row)])
-        text = table.getvalue()
-    if out is None:
-        sys.stdout.write(printable(text) if sys.stdout.isatty() else text)
-        return
-    from polybasis.cli.display import console
-    from polybasis.files import write_atomically
-
-    write_atomically(out, text.encode())
-    console.print(f"{len(names)} predictions in {out}", soft_wrap=True)
-
-
-def _as_json(classes: tuple[Any, ...], names: list[Any], best: Any, probabilities: Any) -> str:
-    import json
-
-    rows = [
-        {
-            "node": name,
-            "prediction": classes[i],
-            "probabilities": {str(c): round(float(p), 6) for c, p in zip(classes, row, strict=True)},
-        }
-        for name, i, row in zip(names, best, probabilities, strict=True)
-    ]
-    return json.dumps(rows, indent=1) + "\n"
+        with atomic_file(out) as file:
+            if parquet:
+                table.write_parquet(file)
+            else:
+                text_file = io.TextIOWrapper(file, encoding="utf-8", newline="")
+                write(text_file)
+                text_file.flush()
+                text_file.detach()
+        console.print(f"{len(table)} predictions in {out}", soft_wrap=True)
 
 
 def evaluate(
@@ -107,6 +105,10 @@ def evaluate(
     no_header: NoHeader = False,
     merge: Merge = None,
     drop: Drop = None,
+    metric: Annotated[
+        list[str] | None,
+        typer.Option("--metric", metavar="NAME", help="Another metric to print, as for `train`; repeatable."),
+    ] = None,
     data_root: DataRoot = None,
     model_file: ModelFile = None,
     as_json: AsJson = False,
@@ -119,6 +121,7 @@ def evaluate(
     from rich.table import Table
 
     from polybasis.cli.display import print_json, print_table
+    from polybasis.data.metrics import as_metric
     from polybasis.train.evaluation import evaluate as scores_of
     from polybasis.train.trained_model import TrainedModel
 
@@ -127,7 +130,7 @@ def evaluate(
     chosen = chosen_source(
         source, edges, features, labels, data_root, table_options(id, target, no_header, merge, drop)
     )
-    rows = scores_of(TrainedModel.load(model, model_file), chosen)
+    rows = scores_of(TrainedModel.load(model, model_file), chosen, [as_metric(name) for name in metric or ()])
     if as_json:
         print_json(rows)
         return

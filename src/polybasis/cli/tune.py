@@ -9,6 +9,7 @@ import typer
 
 from polybasis.cli.options import (
     AsJson,
+    ClassWeight,
     DataRoot,
     Drop,
     Edges,
@@ -16,6 +17,7 @@ from polybasis.cli.options import (
     Id,
     Labels,
     Merge,
+    MetricName,
     ModelName,
     NoHeader,
     Ray,
@@ -23,6 +25,7 @@ from polybasis.cli.options import (
     Target,
     chosen_source,
     known_model,
+    parse_objective,
     refuse,
     table_options,
 )
@@ -40,6 +43,8 @@ def tune(
     merge: Merge = None,
     drop: Drop = None,
     model: ModelName = None,
+    metric: MetricName = None,
+    class_weight: ClassWeight = None,
     trials: Annotated[int, typer.Option(help="Number of trials in the study, including earlier ones.", min=1)] = 100,
     splits: Annotated[int, typer.Option(help="Number of splits to average validation scores over.", min=1)] = 2,
     epochs: Annotated[
@@ -70,6 +75,7 @@ def tune(
     from polybasis.files import write_atomically
     from polybasis.registry import definitions
     from polybasis.train.config import Config, load_preset
+    from polybasis.train.job import adapt_config
     from polybasis.train.objective import scoring_metric
     from polybasis.train.tune import Search, run_worker
     from polybasis.train.tune import tune as search_for
@@ -96,6 +102,7 @@ def tune(
         published = None
     transform = None if published is None else published.feature_transform
     common = shared or Config.of(name, epochs=500, patience=100, feature_transform=transform)
+    common = adapt_config(common.replace(**parse_objective(metric, class_weight)), chosen)
     length = {"epochs": epochs, "patience": patience}
     search = Search(
         start=common.replace(**{key: value for key, value in length.items() if value is not None}),

@@ -6,7 +6,8 @@ paired bootstrap.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 
@@ -72,6 +73,20 @@ class Assessment:
     score: Estimate
     baselines: tuple[Comparison, ...]
     warnings: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The assessment as plain Python objects."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, document: dict[str, Any]) -> Assessment:
+        """The inverse of :meth:`to_dict`."""
+        baselines = tuple(
+            Comparison(item["name"], Estimate(**item["score"]), Estimate(**item["advantage"]))
+            for item in document["baselines"]
+        )
+        score, warnings = Estimate(**document["score"]), tuple(document["warnings"])
+        return cls(document["metric"], document["nodes"], score, baselines, warnings)
 
 
 def assess(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -15,13 +16,14 @@ from polybasis.train.trained_model import TrainedModel
 REGRESSION: tuple[Metric, ...] = ("rmse", "mae", "r2")
 
 
-def evaluate(trained: TrainedModel, source: Source) -> list[dict[str, Any]]:
+def evaluate(trained: TrainedModel, source: Source, more: Sequence[Metric] = ()) -> list[dict[str, Any]]:
     """Scores a model on the labelled nodes of a source.
 
     Args:
         trained: the model.
         source: the data. If the model was trained on it, or on a store built from it, training, validation and test
             nodes are scored separately.
+        more: further metrics.
 
     Returns:
         One row for each set of nodes: ``nodes``, ``count``, and scores. For classes these are ``accuracy``, the
@@ -35,6 +37,8 @@ def evaluate(trained: TrainedModel, source: Source) -> list[dict[str, Any]]:
         raise ValueError(f"{data.name} has no labelled nodes to score")
     if data.target != trained.target:
         raise ValueError(f"the target of {data.name} is {data.target}; the model was trained for {trained.target}")
+    for name in more:
+        metrics.check_metric(name, trained.target)
     order = class_order(trained, data)
     made = trained.provenance
     if made.get("data") == data.dataset_identity:
@@ -44,11 +48,11 @@ def evaluate(trained: TrainedModel, source: Source) -> list[dict[str, Any]]:
         parts = {"labelled": data.labelled}
     outputs = trained.logits(data, data.labelled)
     rows = []
-    for name, nodes in parts.items():
+    for part, nodes in parts.items():
         if len(nodes) == 0:
             continue
         found = outputs[torch.searchsorted(data.labelled, nodes)]
-        rows.append({"nodes": name, "count": len(nodes), **_scores(trained, data, found, nodes, order)})
+        rows.append({"nodes": part, "count": len(nodes), **_scores(trained, data, found, nodes, order, more)})
     return rows
 
 
@@ -68,11 +72,13 @@ def class_order(trained: TrainedModel, data: Data) -> Tensor:
     return torch.tensor([index[str(value)] for value in data.classes], dtype=torch.long)
 
 
-def _scores(trained: TrainedModel, data: Data, outputs: Tensor, nodes: Tensor, order: Tensor) -> dict[str, float]:
+def _scores(
+    trained: TrainedModel, data: Data, outputs: Tensor, nodes: Tensor, order: Tensor, more: Sequence[Metric]
+) -> dict[str, float]:
     y = data.y[nodes]
     if trained.target == "regression":
-        return {name: metrics.score(name, "regression", outputs, y) for name in REGRESSION}
-    names = dict.fromkeys((data.metric, trained.metric))
+        return {name: metrics.score(name, "regression", outputs, y) for name in dict.fromkeys((*REGRESSION, *more))}
+    names = dict.fromkeys((data.metric, trained.metric, *more))
     if trained.target == "multi-label":
         ours = outputs[:, order]
         return {name: metrics.score(name, "multi-label", ours, y) for name in (*names, "f1", "log_loss")}

@@ -25,7 +25,7 @@ from polybasis.store.basis_store import BasisStore, open_store
 from polybasis.store.graph_folder import GraphFolder
 from polybasis.train.config import Config
 from polybasis.train.distributed import ProcessGroup
-from polybasis.train.fitting import FullBatch, OnEpoch, Task, fit_task, remove_checkpoints
+from polybasis.train.fitting import FullBatch, OnEpoch, Progress, Task, fit_task, remove_checkpoints
 from polybasis.train.result_file import Claims, ResultFile
 from polybasis.train.results import Result
 
@@ -179,6 +179,10 @@ class Job:
         """The checkpoint of this job when its results go to a file."""
         return _checkpoints(results) / f"{self.key}.safetensors"
 
+    def has_checkpoint(self, results: Path) -> bool:
+        """Whether there is a checkpoint of this job, or of a model of its ensemble, from which it resumes."""
+        return any(_checkpoints(results).glob(f"{self.key}*.safetensors"))
+
 
 def _checkpoints(results: Path) -> Path:
     return results.parent / f".{results.stem}.checkpoints"
@@ -220,7 +224,7 @@ def run_job(
     on_epoch: OnEpoch | None = None,
     group: ProcessGroup | None = None,
 ) -> Result:
-    """Trains the model of a job and scores it on its test nodes.
+    """Trains the model of a job and scores it on its test nodes, for the user's own tables next to baselines.
 
     Args:
         job: the job to run.
@@ -249,7 +253,8 @@ def run_job(
         task = MiniBatches(data, split, config, group)
     else:
         task = FullBatch(data, split, config)
-    fitted = fit_task(config, task, job.seed, on_epoch=on_epoch, checkpoint=checkpoint)
+    history = _History(on_epoch)
+    fitted = fit_task(config, task, job.seed, on_epoch=history, checkpoint=checkpoint)
     result: Result = {
         "key": job.key,
         "model": config.model.name,
@@ -273,14 +278,39 @@ def run_job(
         result["model_file"] = str(file.file)
     if isinstance(data, BasisStore):
         result |= {"waited": round(fitted.task.waited, 3), "processes": 1 if group is None else group.size}
-    if out is not None and fitted.task.writes:
+    assessed = job.source.kind == "tables" and len(split.test) > 0
+    if fitted.task.writes and (out is not None or assessed):
         from polybasis.train.trained_model import TrainedModel
 
         provenance = {name: result[name] for name in ("key", "dataset", "protocol", "split", "seed", "test_score")}
         provenance["data"] = data.dataset_identity
         provenance |= {"model_file": result["model_file"]} if file is not None else {}
-        TrainedModel.of(config, fitted, provenance).save(out)
+        trained = TrainedModel.of(config, fitted, provenance)
+        if assessed:
+            from polybasis.train.assessment import assess
+
+            assert isinstance(fitted.task.data, NodeDataset)
+            result["assessment"] = assess(trained, fitted.task.data, split).to_dict()
+            trained.provenance.update(assessment=result["assessment"], history=history.thinned())
+        if out is not None:
+            trained.save(out)
     return result
+
+
+class _History:
+    """Records the training loss and the validation score of every epoch that is trained in this process."""
+
+    def __init__(self, on_epoch: OnEpoch | None) -> None:
+        self._on_epoch, self._rows = on_epoch, list[tuple[int, float, float]]()
+
+    def __call__(self, progress: Progress) -> None:
+        self._rows.append((progress.epoch, progress.train_loss, progress.val_score))
+        if self._on_epoch is not None:
+            self._on_epoch(progress)
+
+    def thinned(self, count: int = 200) -> list[tuple[int, float, float]]:
+        """At most ``count`` rows, evenly spaced."""
+        return self._rows[:: -(-len(self._rows) // count) or 1]
 
 
 def run_jobs(
@@ -347,7 +377,9 @@ def run_jobs(
                 on_result(outcome)
 
     def kept() -> str:
-        return f"{len(file.found)} of {len(wanted)} runs are finished and saved in {results}"
+        finished = f"{len(file.found)} of {len(wanted)} runs are finished and saved in {results}"
+        resumable = sum(job.has_checkpoint(results) for key, job in wanted.items() if key not in file.found)
+        return finished + (f", {resumable} unfinished with a checkpoint in {checkpoints}" if resumable else "")
 
     try:
         with noting_interruption(kept):
@@ -424,6 +456,7 @@ def check_model_folder(out: Path) -> None:
     if out.exists() and not (out / "model.json").exists():
         if not out.is_dir():
             raise ValueError(f"{out} is a file; choose a folder for the model")
-        # A process that was killed while it saved a model may have left weights and temporary files.
-        if any(not path.match("weights-*.safetensors") and not is_temporary(path) for path in out.iterdir()):
+        # Results may be in the same folder, and a process that was killed may have left weights and other files.
+        ours = ("weights-*.safetensors", ".*.checkpoints", "*.jsonl")
+        if any(not is_temporary(path) and not any(map(path.match, ours)) for path in out.iterdir()):
             raise ValueError(f"{out} is not empty and does not contain a model; choose another folder")

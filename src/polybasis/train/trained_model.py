@@ -196,7 +196,14 @@ class TrainedModel:
         outputs = self.logits(data)
         if self.target == "regression":
             return np.asarray(outputs[:, 0].numpy())
-        probabilities = self.probabilities(outputs).numpy()
+        return self.decide(self.probabilities(outputs).numpy())
+
+    def decide(self, probabilities: NDArray[np.float32]) -> NDArray[Any]:
+        """The classes, (n,), or whether each label applies, boolean, (n, labels).
+
+        Args:
+            probabilities: results of :meth:`probabilities`, (n, classes).
+        """
         if self.target == "multi-label":
             return np.asarray(probabilities > 0.5)
         positive = None if self.threshold is None else probabilities[:, 1] >= self.threshold.value

@@ -199,7 +199,14 @@ class Recipe:
 
     @classmethod
     def from_dict(cls, document: Any) -> Recipe:
-        """The recipe of :meth:`to_dict`. Raises ValueError if the document is something else."""
+        """The recipe of :meth:`to_dict`.
+
+        Args:
+            document: the dictionary.
+
+        Raises:
+            ValueError: if the document is something else.
+        """
         if not isinstance(document, dict) or not isinstance(document.get("columns"), list):
             raise ValueError("recipe: expected an object with a list of columns")
         columns = tuple(ColumnRecipe.from_dict(part) for part in document["columns"])

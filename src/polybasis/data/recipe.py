@@ -199,13 +199,13 @@ class Recipe:
 
     @classmethod
     def from_dict(cls, document: Any) -> Recipe:
-        """The inverse of :meth:`to_dict`.
+        """The recipe of :meth:`to_dict`.
 
         Args:
-            document: the recipe as plain Python objects.
+            document: the dictionary.
 
         Raises:
-            ValueError: if the document is not a recipe.
+            ValueError: if the document is something else.
         """
         if not isinstance(document, dict) or not isinstance(document.get("columns"), list):
             raise ValueError("recipe: expected an object with a list of columns")

@@ -63,8 +63,9 @@ class Parameters:
 
     def __repr__(self) -> str:
         defaults = self._defaults()
-        changed = {name: value for name, value in self.get_params().items() if value is not defaults.get(name, ...)}
         given = ", ".join(
-            f"{name}={value!r}" for name, value in changed.items() if name not in defaults or value != defaults[name]
+            f"{name}={value!r}"
+            for name, value in self.get_params().items()
+            if name not in defaults or value != defaults[name]
         )
         return f"{type(self).__name__}({given})"

@@ -77,7 +77,7 @@ def test_a_registered_model_trains_saves_and_loads_by_its_name(tmp_path: Path) -
     classifier.save(tmp_path / "model")
     loaded = pb.NodeClassifier.load(tmp_path / "model")
     assert (loaded.predict_proba(DATA) == classifier.predict_proba()).all()
-    assert loaded.config == classifier.config == Config.from_dict(classifier.config.to_dict())
+    assert loaded.config_ == classifier.config_ == Config.from_dict(classifier.config_.to_dict())
     assert filters_of(classifier.model_, DATA.x, DATA.graph).responses.shape == (201, 8)
     OWN_MODELS._things.clear()
     OWN_MODELS._definitions.clear()

@@ -146,3 +146,14 @@ def test_evaluate_prints_further_metrics(run: Run, tables: dict[str, Path]) -> N
     expected = average_precision_score(data.y[test], scores[test])
     assert {row["nodes"]: row["average_precision"] for row in rows}["test"] == pytest.approx(expected)
     assert "does not apply to classification" in run("evaluate", "model", *files, "--metric", "mae").stderr
+
+
+def test_tune_searches_by_the_metric_with_the_defaults_of_own_data(run: Run, tables: dict[str, Path]) -> None:
+    files = [item for name, path in tables.items() for item in (f"--{name}", path)]
+    flags = ["--trials", 1, "--splits", 1, "--epochs", 2, "--metric", "f1", "--class-weight", "balanced", "--json"]
+    outcome = run("tune", *files, *flags)
+    assert outcome.status == 0, outcome.stderr
+    found = json.loads(outcome.stdout)
+    assert found["metric"] == found["config"]["stopping"]["metric"] == "f1"
+    assert found["config"]["loss"] == {"class_weight": "balanced", "output_bias": "prior"}
+    assert run("train", *files, "--config", found["file"], "--epochs", 1).status == 0

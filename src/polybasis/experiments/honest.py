@@ -19,6 +19,7 @@ from polybasis.data.dataset import NodeDataset
 from polybasis.experiments.markdown import markdown_table
 from polybasis.experiments.portfolio import portfolio, read_scores
 from polybasis.experiments.settings import settings_of
+from polybasis.experiments.unseen import unseen_section
 from polybasis.files import append_line, write_atomically
 from polybasis.train.auto import OnCandidate, choose_config, race
 from polybasis.train.config import Config, load_preset
@@ -169,11 +170,17 @@ def _split_count(source: Source, wanted: int) -> int:
 
 def write_readme(folder: Path) -> None:
     """Writes the tables of all results in a folder to its ``README.md``."""
-    write_atomically(folder / "README.md", (readme(_results(folder)) + "\n").encode())
+    write_atomically(folder / "README.md", (readme(_results(folder), _of_the_paper(folder)) + "\n").encode())
 
 
 def _results(folder: Path) -> dict[str, list[Result]]:
     return {row: _latest(read_results(folder / f"{row}.jsonl")) for row in ROWS}
+
+
+def _of_the_paper(folder: Path) -> list[Result]:
+    """The results of the paper's table, in the folder beside that of this table."""
+    files = sorted((folder.parent / "node-classification").glob("*.jsonl"))
+    return [result for file in files for result in read_results(file)]
 
 
 def _latest(results: list[Result]) -> list[Result]:
@@ -181,11 +188,12 @@ def _latest(results: list[Result]) -> list[Result]:
     return list({(result["dataset"], result["protocol"], result["split"]): result for result in results}.values())
 
 
-def readme(results: dict[str, list[Result]]) -> str:
+def readme(results: dict[str, list[Result]], of_the_paper: list[Result] | None = None) -> str:
     """The results page.
 
     Args:
         results: the results of each row.
+        of_the_paper: results on the paper's data sets, with which ``auto`` is compared too.
     """
     found = {result["dataset"] for own in results.values() for result in own}
     known = [name for name in (*DATASETS, *MORE_DATASETS) if name in found]
@@ -201,6 +209,9 @@ def readme(results: dict[str, list[Result]]) -> str:
         "reproduce honest`."
     ]
     parts += [_section(name, results) for name in datasets]
+    if results.get(AUTO):
+        others = [result for row, own in results.items() if row != AUTO for result in own]
+        parts.append(unseen_section(results[AUTO], others + (of_the_paper or [])))
     parts.append("## Sources\n\n" + "\n".join(f"- {source}" for source in published()["sources"].values()))
     return "\n\n".join(parts)
 

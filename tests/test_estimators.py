@@ -317,13 +317,16 @@ def test_stopped_training_keeps_the_best_model(changed: dict[str, Any]) -> None:
     np.testing.assert_allclose(stopped.predict_proba(), short.predict_proba(), atol=1e-6)
 
 
-def test_a_stopped_ensemble_keeps_its_models() -> None:
+def test_a_stopped_ensemble_keeps_its_models(tmp_path: Path) -> None:
     """The second of three models stops after its fourth epoch."""
     stopped = classifier(ensemble_size=3).fit(GRAPH, X, Y, on_epoch=stop_after(8 + 3))
     second = classifier(epochs=4, seed=1_000_000).fit(GRAPH, X, Y, *split_of(0)).predict_proba()
     first = classifier().fit(GRAPH, X, Y, *split_of(0)).predict_proba()
     np.testing.assert_allclose(stopped.predict_proba(), (first + second) / 2, atol=1e-5)
     assert stopped.epochs_ == 12
+    stopped.save(tmp_path / "model")
+    loaded = pb.NodeClassifier.load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict_proba(GRAPH, X), stopped.predict_proba())
 
 
 def split_of(seed: int) -> tuple[np.ndarray, np.ndarray]:

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from polybasis.on_graph import OnGraph as OnGraph
     from polybasis.regressor import NodeRegressor as NodeRegressor
     from polybasis.responses import apply_response as apply_response
-    from polybasis.stop_training import StopTraining as StopTraining
     from polybasis.store.basis_store import open_store as open_store
+    from polybasis.train.fitting import StopTraining as StopTraining
 
 __version__ = "0.1.0"
 __getattr__, __dir__, __all__ = lazy_exports(
@@ -50,7 +50,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "on_graph": ["OnGraph"],
         "regressor": ["NodeRegressor"],
         "responses": ["apply_response"],
-        "stop_training": ["StopTraining"],
+        "train.fitting": ["StopTraining"],
         "store": [],
         "store.basis_store": ["open_store"],
         "train": [],

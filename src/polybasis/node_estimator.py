@@ -20,11 +20,10 @@ from polybasis.graph import Graph
 from polybasis.nn.models.model import Model
 from polybasis.nn.models.names import SHORT_NAMES
 from polybasis.parameters import NotFittedError, Parameters
-from polybasis.stop_training import fit_until_stopped
 from polybasis.store.basis_store import BasisStore
 from polybasis.train.auto import candidates, race
 from polybasis.train.config import Config
-from polybasis.train.fitting import OnEpoch, remove_checkpoints
+from polybasis.train.fitting import OnEpoch, Progress, fit, remove_checkpoints
 from polybasis.train.trained_model import TrainedModel
 
 TIME_LIMIT = 60.0  # seconds for model="auto"
@@ -124,10 +123,23 @@ class NodeEstimator(Parameters, ABC):
                 self.candidates_, config = outcome.candidates, outcome.config
                 checkpoint = Path(folder) / "winner.safetensors"
                 outcome.save_winner(checkpoint)
-            fitted, self.history_ = fit_until_stopped(config, data, split, self.seed, on_epoch, checkpoint)
+            self.history_: list[dict[str, Any]] = []
+            fitted = fit(config, data, split, self.seed, on_epoch=self._recording(on_epoch), checkpoint=checkpoint)
+        config = config.replace(ensemble_size=fitted.ensemble_size)
         self._trained, self._data = TrainedModel.of(config, fitted, {"seed": self.seed}), data
         remove_checkpoints(checkpoint)
         return self
+
+    def _recording(self, on_epoch: OnEpoch | None) -> OnEpoch:
+        """A callback that adds each epoch to ``history_`` before it calls the user's."""
+
+        def after_epoch(progress: Progress) -> None:
+            epoch = {"epoch": progress.epoch, "train_loss": progress.train_loss, "val_score": progress.val_score}
+            self.history_.append(epoch)
+            if on_epoch is not None:
+                on_epoch(progress)
+
+        return after_epoch
 
     def _configuration(self) -> tuple[Config, bool]:
         """The configuration of the parameters, and whether a race replaces it."""

@@ -44,6 +44,18 @@ class Progress:
 OnEpoch = Callable[[Progress], None]
 
 
+class StopTraining(Exception):  # noqa: N818 (like StopIteration, not an error)
+    """Raised by a callback to end training and keep the best model so far.
+
+    An ensemble keeps the models trained so far, the last one at its best epoch.
+
+    >>> import polybasis as pb
+    >>> def stop_at_90_percent(progress):
+    ...     if progress.val_score > 0.9:
+    ...         raise pb.StopTraining
+    """
+
+
 class Evaluation(NamedTuple):
     """Outputs of a model: class scores, or standardised numbers for regression.
 
@@ -103,6 +115,8 @@ class Fit:
         epochs: number of epochs, summed over an ensemble.
         seconds: training time, without interruptions.
         logits: outputs for all nodes, (N, outputs), if they were computed anyway.
+        ensemble_size: number of models; fewer than configured if a callback stopped training.
+        stopped: whether a callback stopped training.
     """
 
     model: Model
@@ -111,6 +125,8 @@ class Fit:
     epochs: int
     seconds: float
     logits: Tensor | None = None
+    ensemble_size: int = 1
+    stopped: bool = False
 
     def score(self, nodes: Tensor) -> float | None:
         """The score on the given nodes; None if there are none."""
@@ -190,7 +206,7 @@ def fit(
         data: the graph, its features and classes.
         split: training and validation nodes.
         seed: seed of the initial weights and of dropout; model i of an ensemble uses seed + i * 1,000,000.
-        on_epoch: called after every epoch; may raise an exception to stop training.
+        on_epoch: called after every epoch; may raise :class:`StopTraining`.
         checkpoint: file for the state of the run, named after its job. If it exists, training resumes from it; on a
             CPU, the result is the same as that of an uninterrupted run. After a long run the file remains until the
             caller has saved the result and calls :func:`remove_checkpoints`.
@@ -237,14 +253,18 @@ def fit_task(
         for number, file in enumerate(files):
             shown = None if on_epoch is None else _within_ensemble(on_epoch, number, size)
             fits.append(_fit_single(single, task, seed + number * SEED_STEP, shown, file, keep=True))
+            if fits[-1].stopped:
+                break
     except OverflowError:
         remove_checkpoints(checkpoint)
         raise
+    if len(fits) == 1:
+        return fits[0]
     model = make_ensemble((part.model for part in fits), task.data.target).eval()
     logits, everything = task.evaluate(model, task.split.val)
     val_score = task.objective.score(logits, task.split.val)
     epochs, seconds = sum(part.epochs for part in fits), sum(part.seconds for part in fits)
-    return Fit(model, task, val_score, epochs, seconds, everything)
+    return Fit(model, task, val_score, epochs, seconds, everything, len(fits), fits[-1].stopped)
 
 
 class Run:
@@ -364,11 +384,14 @@ def _fit_single(
     """Trains one model. A long run, and any run if ``keep`` is set, leaves a checkpoint of the finished model."""
     run = Run(config, task, seed, checkpoint)
     start = written = time.monotonic()
-    file = checkpoint if task.writes else None
-    while not run.finished:
+    file, stopped = checkpoint if task.writes else None, False
+    while not run.finished and not stopped:
         progress = run.train_epoch()
         if on_epoch is not None and progress is not None:
-            on_epoch(progress)
+            try:
+                on_epoch(progress)
+            except StopTraining:
+                stopped = True
         if file is not None and progress is not None and time.monotonic() - written > CHECKPOINT_SECONDS:
             written = time.monotonic()
             run.save(file)
@@ -376,7 +399,7 @@ def _fit_single(
         remove_checkpoints(checkpoint)
     elif file is not None and (keep or time.monotonic() - start > CHECKPOINT_SECONDS):
         run.save(file)
-    return run.result()
+    return replace(run.result(), stopped=stopped)
 
 
 def remove_checkpoints(checkpoint: Path | None) -> None:

@@ -189,6 +189,14 @@ def table_options(
     }
 
 
+def require_labels(
+    source: str | None, edges: Path | None, labels: Path | None, target: str | None, purpose: str
+) -> None:
+    """Raises ValueError for own tables without a column of classes."""
+    if source is None and edges is not None and labels is None and target is None:
+        raise ValueError(f"--edges needs --labels FILE, or --target COLUMN of --features, to {purpose}")
+
+
 def chosen_source(
     source: str | None,
     edges: Path | None,

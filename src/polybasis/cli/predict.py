@@ -26,6 +26,7 @@ from polybasis.cli.options import (
     Target,
     chosen_source,
     refuse,
+    require_labels,
     table_options,
 )
 from polybasis.cli.printable import echo, printable, spreadsheet_safe
@@ -125,8 +126,7 @@ def evaluate(
     from polybasis.train.evaluation import evaluate as scores_of
     from polybasis.train.trained_model import TrainedModel
 
-    if source is None and edges is not None and labels is None and target is None:
-        raise ValueError("--edges needs --labels FILE, or --target COLUMN of --features, to score against")
+    require_labels(source, edges, labels, target, "score against")
     chosen = chosen_source(
         source, edges, features, labels, data_root, table_options(id, target, no_header, merge, drop)
     )

@@ -21,6 +21,7 @@ from polybasis.cli.options import (
     SourceName,
     Target,
     chosen_source,
+    require_labels,
     table_options,
 )
 
@@ -48,8 +49,7 @@ def report(
     from polybasis.report.model_report import write_report
     from polybasis.train.trained_model import TrainedModel
 
-    if source is None and edges is not None and labels is None and target is None:
-        raise ValueError("--edges needs --labels FILE, or --target COLUMN of --features, to score against")
+    require_labels(source, edges, labels, target, "score against")
     chosen = chosen_source(
         source, edges, features, labels, data_root, table_options(id, target, no_header, merge, drop)
     )

@@ -31,6 +31,7 @@ from polybasis.cli.options import (
     parse_objective,
     parse_values,
     refuse,
+    require_labels,
     table_options,
 )
 
@@ -115,8 +116,7 @@ def train(
         raise ValueError("--split trains on one split; it does not apply to --splits above 1")
     if out is not None and splits > 1:
         raise ValueError("--out saves one model; it does not apply to --splits above 1")
-    if source is None and edges is not None and labels is None and target is None:
-        raise ValueError("--edges needs --labels FILE, or --target COLUMN of --features, to train on")
+    require_labels(source, edges, labels, target, "train on")
     values = parse_values(set_values or [], lr=lr, epochs=epochs, batch_size=batch_size)
     objective = parse_objective(metric, class_weight)
     for name in objective.keys() & values.keys():

@@ -27,6 +27,7 @@ from polybasis.cli.options import (
     known_model,
     parse_objective,
     refuse,
+    require_labels,
     table_options,
 )
 from polybasis.cli.printable import echo
@@ -82,8 +83,7 @@ def tune(
 
     if ray is None:
         refuse("--workers", workers, "a search without --ray")
-    if source is None and edges is not None and labels is None and target is None:
-        raise ValueError("--edges needs --labels FILE, or --target COLUMN of --features, to train on")
+    require_labels(source, edges, labels, target, "train on")
     chosen = chosen_source(
         source, edges, features, labels, data_root, table_options(id, target, no_header, merge, drop)
     )

@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: demo test quick check bench campaign sanitize clean
+.PHONY: demo test quick check docs bench campaign sanitize clean
 
 demo: $(READY)
 	$(BIN)/polybasis demo --out demo
@@ -20,6 +20,10 @@ check: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+# The site, in docs/_build/html; warnings are errors. Tutorials that have not changed do not run again.
+docs: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -b html -W --keep-going docs docs/_build/html
 
 bench: $(READY)
 	$(BIN)/polybasis bench
@@ -48,4 +52,4 @@ $(READY): pyproject.toml constraints.txt CMakeLists.txt src/polybasis/krylov/ran
 	touch $@
 
 clean:
-	rm -rf .venv build demo
+	rm -rf .venv build demo docs/_build docs/auto_tutorials docs/auto_gallery docs/reference/api/generated

@@ -1,4 +1,4 @@
-"""The tables of docs/datasets.md. Run this file to write them anew from the catalogue."""
+"""The tables of docs/reference/datasets.md. Run this file to write them anew from the catalogue."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from polybasis.data.catalogue import CATALOGUE
 from polybasis.data.entries import CAMPUSES
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "datasets.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "datasets.md"
 OTHERS = [name for name in CATALOGUE if name not in CAMPUSES]
 
 

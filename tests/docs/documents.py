@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-EXAMPLES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+GENERATED = {"_build", "auto_tutorials", "auto_gallery", "generated"}
+PAGES = [page for page in sorted((ROOT / "docs").rglob("*.md")) if not GENERATED & {*page.parts}]
+EXAMPLES = [ROOT / "README.md", *PAGES]
 LINKED = [
     *EXAMPLES,
     ROOT / "CHANGELOG.md",

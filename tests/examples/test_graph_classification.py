@@ -163,7 +163,7 @@ def table_row(name: str) -> str:
 
 @pytest.mark.parametrize("name", ROWS)
 def test_table_of_the_page_equals_the_results(name: str) -> None:
-    assert table_row(name) in (ROOT / "docs" / "graph_classification.md").read_text().splitlines()
+    assert table_row(name) in (ROOT / "docs" / "how-to" / "graph-classification.md").read_text().splitlines()
 
 
 def test_all_results_have_the_same_settings() -> None:

@@ -1,0 +1,92 @@
+"""Configuration of the documentation site; ``make docs`` builds it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import polybasis
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+DOCS = Path(__file__).parent
+sys.path.insert(0, str(DOCS / "_ext"))
+
+project = "polybasis"
+author = "the polybasis developers"
+copyright = "the polybasis developers"
+version = release = polybasis.__version__
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "sphinx.ext.napoleon",
+    "sphinx_copybutton",
+    "sphinx_design",
+    "sphinx_gallery.gen_gallery",
+    "repository_links",
+]
+source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
+exclude_patterns = ["_build", "_ext", "_templates", "tutorials", "gallery", "auto_*/*.ipynb"]
+templates_path = ["_templates"]
+nitpicky = False
+
+# ---- pages in Markdown ---------------------------------------------------------------------------------------------
+
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath", "attrs_inline"]
+myst_heading_anchors = 4
+
+# ---- the API reference ---------------------------------------------------------------------------------------------
+
+autosummary_generate = True
+autosummary_imported_members = True
+autodoc_member_order = "bysource"
+autodoc_typehints = "description"
+autodoc_typehints_description_target = "documented"
+napoleon_custom_sections = ["Shapes"]
+napoleon_use_rtype = False
+python_maximum_signature_line_length = 88
+add_module_names = False
+
+# ---- tutorials and gallery: scripts that run during the build --------------------------------------------------------
+
+sphinx_gallery_conf = {
+    "examples_dirs": ["tutorials", "gallery"],
+    "gallery_dirs": ["auto_tutorials", "auto_gallery"],
+    "filename_pattern": r"\.py$",
+    "within_subsection_order": "gallery_order.Order",
+    "download_all_examples": False,
+    "remove_config_comments": True,
+    "show_memory": False,
+    "show_signature": False,
+    "min_reported_time": 1000,
+    "image_srcset": ["2x"],
+    "reset_modules": ("matplotlib", "seeds.reset"),
+}
+
+# ---- the pages, without any resource of another host -----------------------------------------------------------------
+
+html_theme = "pydata_sphinx_theme"
+html_title = "polybasis"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_show_sourcelink = False
+html_copy_source = False
+html_theme_options = {
+    "navbar_align": "left",
+    "show_toc_level": 2,
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "show_prev_next": True,
+    "header_links_before_dropdown": 8,
+}
+
+# One script that contains its fonts as paths; the package ships many more files.
+_mathjax = find_spec("sphinx-mathjax-offline")
+assert _mathjax is not None, "sphinx-mathjax-offline is missing: pip install '.[docs]'"
+html_static_path.append(str(Path(str(_mathjax.origin)).parent / "static" / "mathjax" / "tex-svg.js"))
+mathjax_path = "tex-svg.js"

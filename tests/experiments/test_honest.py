@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +12,9 @@ import pytest
 from scipy import stats
 
 from polybasis.experiments import honest
+from polybasis.experiments.races import Race, run_races
 from polybasis.train.config import Config
+from polybasis.train.job import Source
 
 RESULTS = Path(__file__).parents[2] / "results" / "honest"
 
@@ -28,8 +32,7 @@ def test_rows_of_the_residual_network_differ_in_their_filter_only() -> None:
 
 
 def test_all_rows_have_the_same_splits_and_seeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(honest, "choose_config", lambda *_: Config.of("mlp"))
-    monkeypatch.setattr(honest, "portfolio", lambda *_: {})
+    monkeypatch.setattr(honest, "run_races", lambda races, *_: [Config.of("mlp")] * len(races))
     planned = honest.plan_jobs(list(honest.ROWS), ["csbm", "texas"], 3, tmp_path)
     assert list(planned) == list(honest.ROWS)
     for jobs in planned.values():
@@ -83,7 +86,8 @@ def test_published_results_have_a_source() -> None:
 
 def test_the_committed_page_is_that_of_the_committed_results() -> None:
     committed = honest._results(RESULTS)
-    assert (RESULTS / "README.md").read_text() == honest.readme(committed) + "\n"
+    page = honest.readme(committed, honest._of_the_paper(RESULTS))
+    assert (RESULTS / "README.md").read_text() == page + "\n"
     assert sum(map(len, committed.values())) > 0
 
 
@@ -111,3 +115,35 @@ def test_auto_is_compared_with_the_best_single_model_on_the_same_splits() -> Non
     assert "| tolokers | 2 | 85.00 | gcn | 84.00 | +1.00 |" in page  # linkx has one split, favardgnn is an ensemble
     assert "Mean difference +1.00, lowest +1.00." in page
     assert "auto on unseen graphs" not in honest.readme({"mlp": results["mlp"]})
+
+
+def test_jobs_of_the_papers_table_are_not_repeated_and_are_on_the_page(tmp_path: Path) -> None:
+    """Rows with the same configuration on the same splits share their results with the paper's table."""
+    config = honest.config_of("gcn", "texas")
+    (job,) = honest.plan_jobs(["gcn"], ["texas"], 1, tmp_path / "honest")["gcn"]
+    shared = {**line("gcn", 0, 0.5), "key": job.key, "dataset": "texas", "config": config.to_dict()}
+    other = {**shared, "key": "other", "split": 1, "test_score": 0.9, "config": Config.of("gcn", hidden=7).to_dict()}
+    beyond = {**shared, "key": "beyond", "split": honest.DATASETS["texas"], "test_score": 0.9}
+    (tmp_path / "node-classification").mkdir()
+    lines = "".join(json.dumps(each) + "\n" for each in (shared, other, beyond))
+    (tmp_path / "node-classification" / "gcn.jsonl").write_text(lines)
+    planned = honest.plan_jobs(["gcn", "residual-gcn"], ["texas"], 2, tmp_path / "honest")
+    assert [job.split for job in planned["gcn"]] == [1]
+    assert [job.split for job in planned["residual-gcn"]] == [0, 1]
+    assert honest._results(tmp_path / "honest")["gcn"] == [shared]
+
+
+def test_races_in_several_processes_choose_what_one_process_chooses(tmp_path: Path) -> None:
+    config = {"linear": Config.of("mlp", layers=1, epochs=3), "mlp": Config.of("mlp", epochs=3)}
+    source = Source.named("csbm")
+    found = {}
+    for processes in (1, 2):
+        file, done = tmp_path / f"{processes}" / "auto.jsonl", list[tuple[str, int]]()
+        races = [Race(source, split, file, config) for split in range(3)]
+        chosen = run_races(races, processes, lambda name, split, done=done: done.append((name, split)))
+        assert sorted(done) == [("csbm", 0), ("csbm", 1), ("csbm", 2)]
+        found[processes] = [each.model for each in chosen]
+        assert [each.model for each in run_races(races, processes)] == found[processes]  # they are not run again
+    assert found[1] == found[2]
+    with pytest.raises(ValueError, match="unknown split protocol 'nonsense'"):
+        run_races([Race(replace(source, protocol="nonsense"), 0, tmp_path / "auto.jsonl", config)], 2)

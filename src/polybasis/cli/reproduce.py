@@ -217,26 +217,26 @@ def honest(
     """
     import torch
 
-    from polybasis.cli.display import console, jobs_bar, print_candidate, print_results
+    from polybasis.cli.display import console, jobs_bar, print_results
     from polybasis.experiments import honest as table
     from polybasis.experiments.node_classification import count_finished, run_all
 
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # also for the races of auto
-
+    processes = jobs or torch.get_num_threads()
+    known = (*table.DATASETS, *table.MORE_DATASETS)
     planned = table.plan_jobs(
         _names(rows, tuple(table.ROWS), "row"),
-        _names(datasets, tuple(table.DATASETS) + table.MORE_DATASETS, "data set", tuple(table.DATASETS)),
+        _names(datasets, known, "data set", tuple(table.DATASETS)),
         splits,
         out,
         data_root,
-        print_candidate,
+        processes=processes,
+        on_race=lambda dataset, split: console.print(f"chose a model for split {split} of {dataset}", highlight=False),
     )
     total, done = sum(map(len, planned.values())), count_finished(planned, out)
     console.print(f"{total} jobs, {done} of them finished")
     try:
         with jobs_bar("honest table", total, done) as on_result:
-            found = run_all(planned, out, processes=jobs or threads, on_result=on_result)
+            found = run_all(planned, out, processes=processes, on_result=on_result)
     finally:
         table.write_readme(out)
     print_results(found, as_json)

@@ -1,7 +1,7 @@
 """Filters against strong baselines, on data sets without duplicate nodes: every model in one table, on the same splits.
 
 A row on a data set has a configuration that was tuned on validation data, or else the model's defaults; the page says
-which. Presets say how many configurations were tried.
+which. Presets say how many configurations were tried. Jobs that the paper's table has run too are not repeated.
 """
 
 from __future__ import annotations
@@ -17,17 +17,18 @@ from typing import Any
 from polybasis.data.catalogue import CATALOGUE, unknown_dataset
 from polybasis.data.dataset import NodeDataset
 from polybasis.experiments.markdown import markdown_table
+from polybasis.experiments.node_classification import DATASETS as PAPER_DATASETS
 from polybasis.experiments.portfolio import portfolio, read_scores
+from polybasis.experiments.races import OnRace, Race, run_races
 from polybasis.experiments.settings import settings_of
 from polybasis.experiments.unseen import unseen_section
 from polybasis.files import append_line, write_atomically
-from polybasis.train.auto import OnCandidate, choose_config, race
+from polybasis.train.auto import OnCandidate, race
 from polybasis.train.config import Config, load_preset
 from polybasis.train.job import Job, Source
 from polybasis.train.results import Result, paired_difference, read_results, summary
 
 AUTO = "auto"
-AUTO_SECONDS = 60.0
 # The model of each row and the arguments that define the row.
 ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     "mlp": ("mlp", {}),
@@ -48,21 +49,29 @@ CAMPUSES = (  # the eight smallest of the 28
     "usfca72", "oberlin44", "hamilton46", "williams40", "vassar85", "wesleyan43", "bucknell39", "rochester38",
 )  # fmt: skip
 TUNING_CAMPUS = "wake73"  # the smallest of the others
-TUNING_SECONDS, TUNING = 60.0, "tuning.jsonl"
+TUNING_SECONDS, TUNING = 30.0, "tuning.jsonl"
 # The default data sets and the number of splits of each.
 DATASETS = {
     **dict.fromkeys(("chameleon-filtered", "tolokers", "amazon-computers", "coauthor-cs", "dblp", "blogcatalog"), 10),
     **dict.fromkeys(CAMPUSES, 5),
     **dict.fromkeys(("texas", "cornell"), 10),
 }
-MORE_DATASETS = ("roman-empire", "amazon-ratings", "minesweeper", "questions", "squirrel-filtered", "penn94")
+MORE_DATASETS = (
+    *PAPER_DATASETS, "roman-empire", "amazon-ratings", "minesweeper", "questions", "squirrel-filtered", "penn94",
+)  # fmt: skip
 
 
 def config_of(row: str, dataset: str) -> Config:
-    """The tuned configuration of a row, else the defaults of its model. All campuses of the table share one."""
+    """The tuned configuration of a row, else the defaults of its model. All campuses of the table share one.
+
+    Rows of the paper's models have the hyperparameters of the paper's table where there is no preset for this table.
+    """
     model, arguments = ROWS[row]
     tuned_on = TUNING_CAMPUS if dataset in CAMPUSES else dataset
-    return load_preset(row, tuned_on, "honest") or Config.of(model, **arguments)
+    found = load_preset(row, tuned_on, "honest")
+    if found is None and not arguments:
+        found = load_preset(model, tuned_on, "tuned") or load_preset(model, tuned_on, "published")
+    return found or Config.of(model, **arguments)
 
 
 def tune(
@@ -119,9 +128,11 @@ def plan_jobs(
     splits: int | None,
     folder: Path,
     root: str | None = None,
-    on_candidate: OnCandidate | None = None,
+    *,
+    processes: int = 1,
+    on_race: OnRace | None = None,
 ) -> dict[str, list[Job]]:
-    """All jobs by row. Races of ``auto`` that have not been run before are run here.
+    """The jobs of each row, without those of the paper's table. Races of ``auto`` that have not been run are run here.
 
     On a graph that the portfolio of ``auto`` was chosen on, the candidates are those that would have been chosen
     without it; see :mod:`polybasis.experiments.portfolio`.
@@ -131,7 +142,8 @@ def plan_jobs(
         splits: number of splits of each data set; by default as in ``DATASETS``, ten for others.
         folder: folder of the results.
         root: folder of the data sets.
-        on_candidate: called after each candidate of a race.
+        processes: number of races to run in parallel, on one thread each.
+        on_race: called after each race with the data set and the split.
 
     Raises:
         ValueError: for an unknown row or data set.
@@ -142,22 +154,35 @@ def plan_jobs(
     for name in datasets:
         if name not in CATALOGUE:
             raise unknown_dataset(name)
-    planned: dict[str, list[Job]] = {row: [] for row in rows}
-    scores = read_scores(folder / TUNING)
-    unseen = {dataset: portfolio(ROWS, scores, dataset) if scores else None for dataset in datasets}
-    for dataset in datasets:
-        source = Source.named(dataset, root)
-        for i in range(_split_count(source, splits or DATASETS.get(dataset, 10))):
-            for row in rows:
-                if row == AUTO:
-                    results = folder / f"{AUTO}.jsonl"
-                    config = choose_config(
-                        source, source.protocol, i, i, AUTO_SECONDS, results, on_candidate, unseen[dataset]
-                    )
-                else:
-                    config = config_of(row, dataset)
-                planned[row].append(Job(config, source, source.protocol, i, i))
+    sources = {dataset: Source.named(dataset, root) for dataset in datasets}
+    counts = {name: _split_count(source, splits or DATASETS.get(name, 10)) for name, source in sources.items()}
+    planned: dict[str, list[Job]] = {}
+    for row in rows:
+        if row == AUTO:
+            planned[row] = _auto_jobs(sources, counts, folder, processes, on_race)
+            continue
+        known = {result["key"] for result in _of_the_paper(folder, row)}
+        jobs = [
+            Job(config_of(row, dataset), source, source.protocol, i, i)
+            for dataset, source in sources.items()
+            for i in range(counts[dataset])
+        ]
+        planned[row] = [job for job in jobs if job.key not in known]
     return planned
+
+
+def _auto_jobs(
+    sources: dict[str, Source], counts: dict[str, int], folder: Path, processes: int, on_race: OnRace | None
+) -> list[Job]:
+    scores, races = read_scores(folder / TUNING), list[Race]()
+    for dataset, source in sources.items():
+        candidates = portfolio(ROWS, scores, dataset) if scores else None
+        races += [Race(source, i, folder / f"{AUTO}.jsonl", candidates) for i in range(counts[dataset])]
+    winners = run_races(races, processes, on_race)
+    return [
+        Job(config, race.source, race.source.protocol, race.split, race.split)
+        for race, config in zip(races, winners, strict=True)
+    ]
 
 
 def _split_count(source: Source, wanted: int) -> int:
@@ -174,12 +199,25 @@ def write_readme(folder: Path) -> None:
 
 
 def _results(folder: Path) -> dict[str, list[Result]]:
-    return {row: _latest(read_results(folder / f"{row}.jsonl")) for row in ROWS}
+    """The results of each row: those in the folder, and those of the paper's table with the same configuration."""
+    found = {}
+    for row, (model, arguments) in ROWS.items():
+        shared = [] if arguments or row == AUTO else _of_the_paper(folder, model)
+        shared = [result for result in shared if _is_of_row(row, result)]
+        found[row] = _latest(shared + read_results(folder / f"{row}.jsonl"))
+    return found
 
 
-def _of_the_paper(folder: Path) -> list[Result]:
+def _is_of_row(row: str, result: Result) -> bool:
+    dataset = result["dataset"]
+    if result["split"] >= DATASETS.get(dataset, 0):
+        return False
+    return bool(result["config"] == config_of(row, dataset).to_dict())
+
+
+def _of_the_paper(folder: Path, model: str = "*") -> list[Result]:
     """The results of the paper's table, in the folder beside that of this table."""
-    files = sorted((folder.parent / "node-classification").glob("*.jsonl"))
+    files = sorted((folder.parent / "node-classification").glob(f"{model}.jsonl"))
     return [result for file in files for result in read_results(file)]
 
 
@@ -195,7 +233,7 @@ def readme(results: dict[str, list[Result]], of_the_paper: list[Result] | None =
         results: the results of each row.
         of_the_paper: results on the paper's data sets, with which ``auto`` is compared too.
     """
-    found = {result["dataset"] for own in results.values() for result in own}
+    found = {result["dataset"] for row, own in results.items() if row != AUTO for result in own}
     known = [name for name in (*DATASETS, *MORE_DATASETS) if name in found]
     datasets = [*known, *sorted(found - set(known))]
     parts = [
@@ -205,7 +243,8 @@ def readme(results: dict[str, list[Result]], of_the_paper: list[Result] | None =
         "connection. `auto` chooses and trains a model in 60 seconds; its seconds per run leave out the choice. "
         "Other programs ran on the machine, so seconds vary by a factor of several. "
         "*Above* and *below* mean that the 95 % interval of the paired difference excludes zero, without a correction "
-        "for the number of comparisons. Every figure comes from the result lines in this folder. Command: `polybasis "
+        "for the number of comparisons. Every figure comes from the result lines in this folder; rows with the "
+        "hyperparameters of the paper's table share the lines of `../node-classification`. Command: `polybasis "
         "reproduce honest`."
     ]
     parts += [_section(name, results) for name in datasets]

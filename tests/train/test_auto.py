@@ -81,7 +81,7 @@ def test_the_classes_of_test_nodes_do_not_matter() -> None:
 def test_a_third_continues_after_each_round() -> None:
     """On features without information, an MLP is far behind filters of the graph."""
     noise = replace(DATA, x=torch.randn(240, 8, generator=torch.Generator().manual_seed(0)), identity="")
-    outcome = race(noise, time_limit=40.0)
+    outcome = race(noise, time_limit=120.0)
     assert outcome.candidates[0].name != "linear"
     (linear,) = [candidate for candidate in outcome.candidates if candidate.name == "linear"]
     assert linear.status == "behind"
@@ -91,14 +91,25 @@ def test_a_third_continues_after_each_round() -> None:
 
 @pytest.mark.usefixtures("slow_clock")
 def test_time_is_limited() -> None:
-    """Without time, every candidate has one epoch in each of its turns."""
+    """Without time, only the first candidate is tried, for one epoch in each of its turns."""
     outcome = race(time_limit=1e-3)
-    assert {candidate.epochs for candidate in outcome.candidates[1:]} <= {1, 2}
+    assert outcome.candidates[0].name == next(iter(PORTFOLIO))
     assert outcome.candidates[0].status == "out of time"
+    assert {(each.status, each.epochs, each.val_score) for each in outcome.candidates[1:]} == {("not tried", 0, None)}
     assert outcome.config.stopping.epochs == outcome.candidates[0].epochs < 6
     assert outcome.config.ensemble_size == 1
     with pytest.raises(ValueError, match="time_limit is 0; expected a positive number"):
         race(time_limit=0)
+
+
+@pytest.mark.usefixtures("slow_clock")
+def test_turns_are_long_enough_to_tell_candidates_apart() -> None:
+    """If there is no time for all candidates, the first ones of the portfolio train for enough epochs each."""
+    outcome = race(time_limit=60.0)
+    epochs = {candidate.name: candidate.epochs for candidate in outcome.candidates}
+    first, second, *_, last = PORTFOLIO
+    assert min(epochs[first], epochs[second]) >= auto.TURN_EPOCHS
+    assert epochs[last] == 0
 
 
 def test_the_rest_of_the_time_is_for_an_ensemble(tmp_path: Path) -> None:

@@ -250,6 +250,7 @@ def tune_honest(
         str | None, typer.Option(help="Data sets, separated by commas; default: those of the table, and one campus.")
     ] = None,
     presets: Annotated[Path, typer.Option(help="Folder of the presets.")] = Path("src/polybasis/presets/honest"),
+    time_limit: Annotated[float, typer.Option(help="Seconds for the settings of a row on a data set.", min=1)] = 60.0,
     out: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("results/honest"),
     data_root: DataRoot = None,
     as_json: AsJson = False,
@@ -269,7 +270,7 @@ def tune_honest(
     for dataset in _names(datasets, known + table.MORE_DATASETS, "data set", known):
         for row in _names(rows, tuple(name for name in table.ROWS if name != table.AUTO), "row"):
             console.print(f"{row} on {dataset}", highlight=False)
-            files.append(table.tune(row, dataset, presets, out, data_root, print_candidate))
+            files.append(table.tune(row, dataset, presets, out, data_root, time_limit, print_candidate))
     if as_json:
         print_json([str(file) for file in files])
 

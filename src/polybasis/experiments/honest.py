@@ -49,7 +49,7 @@ CAMPUSES = (  # the eight smallest of the 28
     "usfca72", "oberlin44", "hamilton46", "williams40", "vassar85", "wesleyan43", "bucknell39", "rochester38",
 )  # fmt: skip
 TUNING_CAMPUS = "wake73"  # the smallest of the others
-TUNING_SECONDS, TUNING = 30.0, "tuning.jsonl"
+TUNING = "tuning.jsonl"
 # The default data sets and the number of splits of each.
 DATASETS = {
     **dict.fromkeys(("chameleon-filtered", "tolokers", "amazon-computers", "coauthor-cs", "dblp", "blogcatalog"), 10),
@@ -80,12 +80,13 @@ def tune(
     presets: Path,
     folder: Path,
     root: str | None = None,
+    time_limit: float = 60.0,
     on_candidate: OnCandidate | None = None,
 ) -> Path:
     """Tunes a row on validation data and writes its preset, unless there is one.
 
     The settings of the row, the same number for every row, compete in a race on the first split; see
-    :func:`polybasis.train.auto.race`. Every row has the same time.
+    :func:`polybasis.train.auto.race`.
 
     Args:
         row: name of a row other than ``auto``.
@@ -93,6 +94,7 @@ def tune(
         presets: folder of the presets.
         folder: folder of the results; the scores of all settings go to ``tuning.jsonl`` in it.
         root: folder of the data sets.
+        time_limit: seconds for the race; the same for all rows of a data set.
         on_candidate: called with the outcome of each setting.
 
     Returns:
@@ -108,14 +110,14 @@ def tune(
     data = source.open()
     assert isinstance(data, NodeDataset)
     split = data.split(source.protocol, 0)
-    found = race(configs, data, split, time_limit=TUNING_SECONDS, on_candidate=on_candidate).candidates
+    found = race(configs, data, split, time_limit=time_limit, on_candidate=on_candidate).candidates
     best = found[0]
     scores = [{name: value for name, value in asdict(each).items() if name != "config"} for each in found]
-    line = {"dataset": dataset, "row": row, "time_limit": TUNING_SECONDS, "candidates": scores}
+    line = {"dataset": dataset, "row": row, "time_limit": time_limit, "candidates": scores}
     append_line(folder / TUNING, json.dumps(line))
     comment = (
         f"# Tuned on split 0 of {dataset}: {best.name!r}, best of {len(configs)} settings in a race of "
-        f"{TUNING_SECONDS:.0f} seconds; validation score {best.val_score:.4f}.\n"
+        f"{time_limit:.0f} seconds; validation score {best.val_score:.4f}.\n"
     )
     file.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(file, (comment + best.config.to_toml()).encode())

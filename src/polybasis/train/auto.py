@@ -1,7 +1,8 @@
 """Chooses a model and its hyperparameters for a graph: a portfolio of configurations, raced on validation data.
 
 Candidates take turns. After each round of successive halving (Jamieson and Talwalkar, 2016), the best third continues
-where it stopped; the others drop out. On a graph so small that every candidate can finish early, the time that is left
+where it stopped; the others drop out. A turn has enough epochs to tell candidates apart, so on a large graph the time
+may not reach the last candidates: those that serve most graphs come first in the portfolio. On a graph so small that every candidate can finish early, the time that is left
 pays for more splits of the training and validation nodes, because few validation nodes do not tell good candidates
 apart. The rest of the time goes to training the winner, and to an ensemble of it if there is enough.
 
@@ -29,7 +30,8 @@ from polybasis.train.config import Config
 from polybasis.train.fitting import FullBatch, Run
 from polybasis.train.job import Job, Source
 
-ROUND_ENDS = (0.3, 0.6, 0.8)  # in shares of the time limit
+ROUND_ENDS = (0.45, 0.7, 0.85)  # in shares of the time limit
+TURN_EPOCHS = 40  # that a turn has at least, until the round ends
 REDUCTION = 3  # a third of the candidates continues after each round
 REPEAT_SHARE = 0.5  # of the time limit; small graphs use what is left of it for more splits
 MAX_SPLITS = 5
@@ -66,7 +68,7 @@ class Candidate:
         val_score: best score on the validation nodes, or its mean over several splits; None if training diverged.
         epochs: number of epochs on the given split.
         seconds: training time on the given split.
-        status: ``finished``, ``behind`` (dropped out), ``out of time`` or ``diverged``.
+        status: ``finished``, ``behind`` (dropped out), ``out of time``, ``not tried`` or ``diverged``.
         splits: number of splits that were tried.
     """
 
@@ -92,7 +94,7 @@ class _Entry:
     scores: list[float] = field(default_factory=list)  # best validation score on each split
     epochs: int = 0
     seconds: float = 0.0
-    status: str = "out of time"
+    status: str = "not tried"
 
     @property
     def rank(self) -> float:
@@ -105,16 +107,19 @@ class _Entry:
     def finished(self) -> bool:
         return self.status in ("finished", "diverged")
 
-    def take_turn(self, data: NodeDataset, split: Split, seed: int, deadline: float) -> None:
-        """Trains until the deadline, at least one epoch, or until training ends."""
+    def take_turn(self, data: NodeDataset, split: Split, seed: int, share_end: float, deadline: float) -> None:
+        """Trains until its share of the time ends and it had enough epochs, but not after the deadline."""
         start = time.monotonic()
         if self.run is None:
             self.run = _new_run(self.config, data, split, seed)
+            self.status = "out of time"
+        first_epoch = self.epochs
         while not self.run.finished:
             progress = self.run.train_epoch()
             if progress is not None:
                 self.scores, self.epochs = [progress.best_score], progress.epoch + 1
-            if time.monotonic() >= deadline:
+            now = time.monotonic()
+            if now >= deadline or (now >= share_end and self.epochs - first_epoch >= TURN_EPOCHS):
                 break
         self.seconds += time.monotonic() - start
         if self.run.finished:
@@ -168,7 +173,7 @@ def race(
         configs: the candidates by name; see :func:`candidates`.
         data: the graph, its features and classes.
         split: training and validation nodes; test nodes are not used.
-        time_limit: seconds for the race and for training its winner. Every candidate trains for at least one epoch.
+        time_limit: seconds for the race and for training its winner. The first candidate trains for at least one epoch.
         seed: seed of the initial weights and of dropout.
         on_candidate: called with the outcome of each candidate, when it is known.
 
@@ -184,8 +189,9 @@ def race(
     for end in ROUND_ENDS:
         training = [entry for entry in alive if not entry.finished]
         _take_turns(training, data, split, seed, start + end * time_limit)
-        best = sorted(alive, key=lambda entry: -entry.rank)[: -(-len(alive) // REDUCTION)]
-        for entry in alive:
+        tried = [entry for entry in alive if entry.run is not None]
+        best = sorted(tried, key=lambda entry: -entry.rank)[: -(-len(tried) // REDUCTION)]
+        for entry in tried:
             if entry not in best and not entry.finished:
                 entry.status = "behind"
         alive = best
@@ -196,7 +202,7 @@ def race(
     if not first.scores:
         raise OverflowError(f"all {len(entries)} candidates diverged on {data.name}; scale its features")
     if not first.finished:
-        first.take_turn(data, split, seed, start + time_limit)
+        first.take_turn(data, split, seed, start + time_limit, start + time_limit)
     for entry in ranked:
         if on_candidate is not None:
             on_candidate(entry.outcome())
@@ -224,7 +230,9 @@ def _take_turns(entries: list[_Entry], data: NodeDataset, split: Split, seed: in
     """Each entry gets an equal share of the time until the deadline; time that one does not need goes to the next."""
     for number, entry in enumerate(entries):
         now = time.monotonic()
-        entry.take_turn(data, split, seed, now + (deadline - now) / (len(entries) - number))
+        if number > 0 and now >= deadline:
+            return
+        entry.take_turn(data, split, seed, now + (deadline - now) / (len(entries) - number), deadline)
 
 
 def _try_more_splits(entries: list[_Entry], data: NodeDataset, split: Split, seed: int, deadline: float) -> None:

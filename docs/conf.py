@@ -27,6 +27,10 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
+    "command_line",
+    "configuration",
+    "data_sets",
+    "inherited_sections",
     "repository_links",
 ]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
@@ -47,9 +51,10 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "description"
 autodoc_typehints_description_target = "documented"
 napoleon_custom_sections = ["Shapes"]
+napoleon_use_ivar = True
+napoleon_attr_annotations = False
 napoleon_use_rtype = False
 python_maximum_signature_line_length = 88
-add_module_names = False
 
 # ---- tutorials and gallery: scripts that run during the build --------------------------------------------------------
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import typer
 from generated_text import add_directive
-from polybasis.cli.app import app as polybasis
 from sphinx.application import Sphinx
+
+from polybasis.cli.app import app as polybasis
 
 ROOT: Any = typer.main.get_command(polybasis)
 

@@ -7,9 +7,10 @@ from typing import Any
 
 from generated_text import add_directive, table
 from google_sections import entries
+from sphinx.application import Sphinx
+
 from polybasis.nn import MODELS, model_class
 from polybasis.train.config import SECTIONS, Config
-from sphinx.application import Sphinx
 
 HAND_WRITTEN = {"arguments", "sha256"}  # not keys of their own
 

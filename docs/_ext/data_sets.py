@@ -6,9 +6,10 @@ import re
 from typing import Any
 
 from generated_text import add_directive, table
+from sphinx.application import Sphinx
+
 from polybasis.data.catalogue import CATALOGUE
 from polybasis.data.entries import CAMPUSES
-from sphinx.application import Sphinx
 
 OTHERS = [name for name in CATALOGUE if name not in CAMPUSES]
 NUMBERS = ("nodes", "edges", "features", "classes", "homophily")

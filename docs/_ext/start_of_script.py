@@ -7,6 +7,8 @@ from typing import Any
 import matplotlib as mpl
 import torch
 
+from polybasis.report.figures import STYLE
+
 INK = "#76767f"  # legible on white and on black: figures are transparent
 
 
@@ -15,4 +17,5 @@ def reset(gallery_conf: dict[str, Any], script: str) -> None:
     torch.manual_seed(0)
     torch.set_num_threads(1)
     names = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color", "axes.titlecolor")
-    mpl.rcParams.update(dict.fromkeys(names, INK) | {"savefig.transparent": True, "legend.labelcolor": INK})
+    transparent = {"savefig.transparent": True, "legend.labelcolor": INK, "savefig.dpi": 100}
+    mpl.rcParams.update(STYLE | dict.fromkeys(names, INK) | transparent)

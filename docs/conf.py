@@ -27,6 +27,10 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
+    "command_line",
+    "configuration",
+    "data_sets",
+    "inherited_sections",
     "repository_links",
 ]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
@@ -47,9 +51,10 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "description"
 autodoc_typehints_description_target = "documented"
 napoleon_custom_sections = ["Shapes"]
+napoleon_use_ivar = True
+napoleon_attr_annotations = False
 napoleon_use_rtype = False
 python_maximum_signature_line_length = 88
-add_module_names = False
 
 # ---- tutorials and gallery: scripts that run during the build --------------------------------------------------------
 
@@ -59,31 +64,30 @@ sphinx_gallery_conf = {
     "filename_pattern": r"\.py$",
     "within_subsection_order": "gallery_order.Order",
     "download_all_examples": False,
+    "ignore_repr_types": r"matplotlib\.(axes|figure)",
     "remove_config_comments": True,
     "show_memory": False,
     "show_signature": False,
     "min_reported_time": 1000,
     "image_srcset": ["2x"],
-    "reset_modules": ("matplotlib", "seeds.reset"),
+    "image_scrapers": ("matplotlib", "returned_figures.scraper"),
+    "reset_modules": ("matplotlib", "start_of_script.reset"),
 }
 
 # ---- the pages, without any resource of another host -----------------------------------------------------------------
 
-html_theme = "pydata_sphinx_theme"
+html_theme = "furo"
 html_title = "polybasis"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {
-    "navbar_align": "left",
-    "show_toc_level": 2,
-    "secondary_sidebar_items": ["page-toc"],
-    "footer_start": ["copyright"],
-    "footer_end": [],
-    "show_prev_next": True,
-    "header_links_before_dropdown": 8,
+    "light_css_variables": {"color-brand-primary": "#1f5fa8", "color-brand-content": "#1f5fa8"},
+    "dark_css_variables": {"color-brand-primary": "#7db5f0", "color-brand-content": "#7db5f0"},
 }
+pygments_style = "a11y-high-contrast-light"
+pygments_dark_style = "a11y-high-contrast-dark"
 
 # One script that contains its fonts as paths; the package ships many more files.
 _mathjax = find_spec("sphinx-mathjax-offline")

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from .dataset_tables import PAGE, with_tables
 from .documents import LINK, LINKED, ROOT, anchors, prose
 
 RETIRED = re.compile(
@@ -26,10 +25,6 @@ def test_relative_links_exist(document: Path) -> None:
         assert place.exists(), f"{document.name}: {target}"
         assert place.is_relative_to(ROOT), f"{document.name}: {target} leaves the repository"
         assert not anchor or anchor in anchors(place), f"{document.name}: {target} has no such heading"
-
-
-def test_tables_of_data_sets_are_those_of_the_catalogue() -> None:
-    assert PAGE.read_text() == with_tables(PAGE.read_text()), "run python tests/docs/dataset_tables.py"
 
 
 def test_readme_is_short() -> None:

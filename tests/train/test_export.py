@@ -151,7 +151,7 @@ def test_programs_run_in_a_fresh_process(tmp_path: Path) -> None:
 
 
 def test_the_table_in_the_documentation_is_that_of_these_tests() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "how-to" / "training.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "export.md").read_text()
     rows = [
         line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("|") and line.count("|") == 4
     ]

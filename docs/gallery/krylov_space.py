@@ -1,0 +1,27 @@
+"""
+One space, two bases
+====================
+
+A signal that is 1 at the centre of a grid, its powers :math:`P^k x`, and the optimal basis of the space they span. The
+powers become ever more alike; the vectors of the optimal basis are orthogonal.
+"""
+
+import matplotlib.pyplot as plt
+import networkx
+import torch
+
+import polybasis as pb
+
+graph = pb.Graph.from_networkx(networkx.grid_2d_graph(31, 31)).with_self_loops()
+x = torch.zeros(31 * 31, 1)
+x[31 * 31 // 2] = 1
+basis = pb.optimal_basis(graph, x, K=16)
+powers = torch.einsum("knd,kmd->mnd", basis.vectors, basis.coordinates(pb.bases.Monomial()).float())
+
+shown = (0, 2, 4, 8, 16)
+figure, axes = plt.subplots(2, len(shown), figsize=(8, 3.6), layout="constrained")
+for row, vectors, name in zip(axes, (powers, basis.vectors), ("$P^{%d} x$", "$v_{%d}$"), strict=True):
+    for ax, k in zip(row, shown, strict=True):
+        image = vectors[k].reshape(31, 31)
+        ax.imshow(image, cmap="RdBu_r", vmin=-image.abs().max(), vmax=image.abs().max())
+        ax.set(title=name % k, xticks=[], yticks=[])

@@ -18,7 +18,7 @@ from polybasis.data.catalogue import CATALOGUE, unknown_dataset
 from polybasis.data.dataset import NodeDataset
 from polybasis.experiments.markdown import markdown_table
 from polybasis.experiments.node_classification import DATASETS as PAPER_DATASETS
-from polybasis.experiments.portfolio import portfolio, read_scores
+from polybasis.experiments.portfolio import portfolio, read_regrets
 from polybasis.experiments.races import OnRace, Race, run_races
 from polybasis.experiments.settings import settings_of
 from polybasis.experiments.unseen import unseen_section
@@ -113,8 +113,8 @@ def tune(
     found = race(configs, data, split, time_limit=time_limit, on_candidate=on_candidate).candidates
     best = found[0]
     scores = [{name: value for name, value in asdict(each).items() if name != "config"} for each in found]
-    line = {"dataset": dataset, "row": row, "time_limit": time_limit, "candidates": scores}
-    append_line(folder / TUNING, json.dumps(line))
+    facts = {"dataset": dataset, "row": row, "time_limit": time_limit, "val_nodes": len(split.val)}
+    append_line(folder / TUNING, json.dumps({**facts, "candidates": scores}))
     comment = (
         f"# Tuned on split 0 of {dataset}: {best.name!r}, best of {len(configs)} settings in a race of "
         f"{time_limit:.0f} seconds; validation score {best.val_score:.4f}.\n"
@@ -176,9 +176,9 @@ def plan_jobs(
 def _auto_jobs(
     sources: dict[str, Source], counts: dict[str, int], folder: Path, processes: int, on_race: OnRace | None
 ) -> list[Job]:
-    scores, races = read_scores(folder / TUNING), list[Race]()
+    regrets, races = read_regrets(folder / TUNING), list[Race]()
     for dataset, source in sources.items():
-        candidates = portfolio(ROWS, scores, dataset) if scores else None
+        candidates = portfolio(ROWS, regrets, dataset) if regrets else None
         races += [Race(source, i, folder / f"{AUTO}.jsonl", candidates) for i in range(counts[dataset])]
     winners = run_races(races, processes, on_race)
     return [

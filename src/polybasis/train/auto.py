@@ -2,9 +2,10 @@
 
 Candidates take turns. After each round of successive halving (Jamieson and Talwalkar, 2016), the best third continues
 where it stopped; the others drop out. A turn has enough epochs to tell candidates apart, so on a large graph the time
-may not reach the last candidates: those that serve most graphs come first in the portfolio. On a graph so small that every candidate can finish early, the time that is left
-pays for more splits of the training and validation nodes, because few validation nodes do not tell good candidates
-apart. The rest of the time goes to training the winner, and to an ensemble of it if there is enough.
+may not reach the last candidates: those that serve most graphs come first in the portfolio. On a graph so small that
+every candidate can finish early, the time that is left pays for more splits of the training and validation nodes,
+because few validation nodes do not tell good candidates apart. The rest of the time goes to training the winner, and
+to an ensemble of it if there is enough.
 
 Test nodes are not used. Which candidate wins depends on the speed of the machine; training its configuration again
 does not.

@@ -12,7 +12,9 @@ import pytest
 from polybasis.experiments import honest, portfolio
 from polybasis.experiments.portfolio import MAX_REGRET, Regrets
 from polybasis.experiments.settings import settings_of
+from polybasis.train import auto
 
+RESULTS = Path(__file__).parents[2] / "results" / "honest"
 KEYS = [(row, name) for row in ("mlp", "residual-gcn", "linkx") for name in settings_of(honest.ROWS[row][0])]
 
 
@@ -62,3 +64,15 @@ def test_regrets_are_beyond_one_standard_error_and_limited(tmp_path: Path) -> No
     found = portfolio.read_regrets(tmp_path / "tuning.jsonl")["graph"]
     expected = [0.0, 0.0, 0.02, MAX_REGRET, MAX_REGRET]
     assert list(found.values()) == pytest.approx(expected)
+
+
+def test_auto_has_the_portfolios_of_the_committed_races() -> None:
+    regrets = portfolio.read_regrets(RESULTS / "tuning.jsonl")
+    for transductive in (True, False):
+        expected = portfolio.portfolio(honest.ROWS, regrets, None, transductive)
+        found = auto.candidates(transductive)
+        assert list(found) == list(expected)
+        assert found == expected
+        needs_labels = [config for config in found.values() if config.label_reuse or config.model.name == "linkx"]
+        needs_rows = [config for config in found.values() if config.model.arguments.get("adjacency")]
+        assert bool(needs_labels or needs_rows) == transductive

@@ -17,7 +17,7 @@ from polybasis.experiments.settings import settings_of
 from polybasis.files import read_lines
 from polybasis.train.config import Config
 
-SIZE = 8
+SIZE = 6
 MAX_REGRET = 0.05  # larger regrets count as this, so that one graph does not decide alone
 Regrets = dict[str, dict[tuple[str, str], float]]
 
@@ -67,18 +67,29 @@ def choose(regrets: Regrets, size: int = SIZE) -> list[tuple[str, str]]:
     return [known[i] for i in chosen]
 
 
-def portfolio(rows: dict[str, tuple[str, dict[str, Any]]], regrets: Regrets, left_out: str | None) -> dict[str, Config]:
+def portfolio(
+    rows: dict[str, tuple[str, dict[str, Any]]], regrets: Regrets, left_out: str | None, transductive: bool = True
+) -> dict[str, Config]:
     """The candidates of ``auto`` for a graph.
 
     Args:
         rows: model and arguments of each row.
         regrets: regrets by data set and by row and setting.
         left_out: data set whose regrets are not used; None: use all.
+        transductive: admit models that can predict only for the nodes they were trained on.
     """
-    used = {name: found for name, found in regrets.items() if name != left_out}
+    used = {
+        name: {key: regret for key, regret in found.items() if transductive or not _is_transductive(*key)}
+        for name, found in regrets.items()
+        if name != left_out
+    }
     configs = {}
     for row, setting in choose(used):
         model, arguments = rows[row]
         values = {**arguments, **settings_of(model)[setting]}
         configs[f"{row}, {setting}"] = Config.of(model, **values, preset="auto").for_own_data()
     return configs
+
+
+def _is_transductive(row: str, setting: str) -> bool:
+    return row == "linkx" or setting in ("label reuse", "adjacency")

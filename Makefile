@@ -19,6 +19,7 @@ quick: $(READY)
 check: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/codespell
 	$(BIN)/mypy
 
 # The site, in docs/_build/html; warnings are errors. Tutorials that have not changed do not run again.

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from polybasis.responses import apply_response as apply_response
     from polybasis.store.basis_store import open_store as open_store
     from polybasis.train.fitting import StopTraining as StopTraining
+    from polybasis.version import __version__ as __version__
 
-__version__ = "0.1.0"
 __getattr__, __dir__, __all__ = lazy_exports(
     __name__,
     {
@@ -54,5 +54,6 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "store": [],
         "store.basis_store": ["open_store"],
         "train": [],
+        "version": ["__version__"],
     },
 )

@@ -10,6 +10,7 @@ import re
 import secrets
 import shutil
 import stat
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -34,7 +35,8 @@ class PathLock(FileLock):
     """
 
     def _release(self) -> None:
-        Path(self.lock_file).unlink(missing_ok=True)
+        if sys.platform != "win32":  # there an open file cannot be removed
+            Path(self.lock_file).unlink(missing_ok=True)
         super()._release()
 
 
@@ -54,7 +56,7 @@ def lock_for(path: Path, timeout: float = -1) -> PathLock:
     folder = lock_folder()
     folder.mkdir(mode=0o700, exist_ok=True)
     status = folder.lstat()
-    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != _user():
         raise PermissionError(f"{folder} is not a folder of this user; remove it, or set TMPDIR to another folder")
     _remove_stale_locks(folder)
     name = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:16]
@@ -63,8 +65,12 @@ def lock_for(path: Path, timeout: float = -1) -> PathLock:
 
 def lock_folder() -> Path:
     """The folder of this user's lock files."""
-    # Use the user ID: users in containers may have no name.
-    return Path(tempfile.gettempdir()) / f"polybasis-locks-{os.getuid()}"
+    return Path(tempfile.gettempdir()) / f"polybasis-locks-{_user()}"
+
+
+def _user() -> int:
+    """The user ID, because users in containers may have no name; 0 on Windows, where temporary folders are per user."""
+    return os.getuid() if hasattr(os, "getuid") else 0
 
 
 @cache  # once in a process

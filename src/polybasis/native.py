@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+import torch  # noqa: F401 - loads its OpenMP library, which the kernels use and which may be the only one
 
 # The native module, or None if it is missing: for callers that are fast without it. Filters use kernels(), which warns.
 module: ModuleType | None = None

@@ -10,7 +10,7 @@ import os
 import signal
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
@@ -43,21 +43,18 @@ class WorkerPool:
         context = multiprocessing.get_context("spawn")
         self._idle: list[_Worker] = []
         self._busy: list[_Worker] = []
-        resource_tracker.ensure_running()  # here, because it unblocks signals
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # inherited by the workers
         try:
-            for _ in range(size):
-                here, there = context.Pipe()
-                process = context.Process(target=_serve, args=(there, os.getpid()), daemon=True)
-                with uninterrupted():
-                    process.start()
-                    self._idle.append(_Worker(process, here))
-                there.close()
+            with _ctrl_c_blocked():
+                for _ in range(size):
+                    here, there = context.Pipe()
+                    process = context.Process(target=_serve, args=(there, os.getpid()), daemon=True)
+                    with uninterrupted():
+                        process.start()
+                        self._idle.append(_Worker(process, here))
+                    there.close()
         except BaseException:
             self.stop()
             raise
-        finally:
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
     @property
     def idle(self) -> int:
@@ -136,6 +133,20 @@ class WorkerPool:
             self._handle_ended(handle_finished)
         for worker in workers:
             worker.connection.close()
+
+
+@contextmanager
+def _ctrl_c_blocked() -> Iterator[None]:
+    """Blocks SIGINT in this thread and in processes started by it; does nothing on Windows, which has no such masks."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    resource_tracker.ensure_running()  # here, because it unblocks signals
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 def _cause(status: int | None) -> str:

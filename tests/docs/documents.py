@@ -14,6 +14,7 @@ EXAMPLES = [ROOT / "README.md", *PAGES]
 LINKED = [
     *EXAMPLES,
     ROOT / "CHANGELOG.md",
+    ROOT / "CONTRIBUTING.md",
     ROOT / "SECURITY.md",
     ROOT / "native" / "README.md",
     *sorted((ROOT / "results").glob("*/README.md")),

@@ -13,7 +13,6 @@ from typing import Annotated, Any, NoReturn, TextIO
 
 import typer
 
-from polybasis import __version__
 from polybasis.cli import (
     bench,
     datasets,
@@ -58,6 +57,8 @@ app.command("bench", short_help="Time the filters on this machine.")(bench.bench
 
 def _print_version(wanted: bool) -> None:
     if wanted:
+        from polybasis import __version__
+
         typer.echo(f"polybasis {__version__}")
         raise typer.Exit
 

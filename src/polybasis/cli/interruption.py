@@ -40,7 +40,8 @@ class _Stopping:
         self._before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
         self._hook = sys.unraisablehook
         self._arrivals, write = os.pipe()
-        os.set_blocking(write, False)
+        if hasattr(os, "set_blocking"):  # not on Windows before Python 3.12
+            os.set_blocking(write, False)
         self._wakeup = signal.set_wakeup_fd(write, warn_on_full_buffer=False)
         for number, handler in self._before.items():
             if handler is not signal.SIG_IGN:  # nohup, and background jobs of a shell script

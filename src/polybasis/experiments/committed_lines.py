@@ -31,6 +31,7 @@ WITHOUT_TRAINING = (
     "code_version.py",
     "graph_filter.py",
     "responses.py",
+    "version.py",
     "data/images.py",
     "train/results.py",
     "train/study_file.py",

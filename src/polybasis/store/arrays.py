@@ -70,11 +70,12 @@ def open_array(path: Path, shape: tuple[int, ...]) -> NDArray[Any]:
 
 
 def create_array(path: Path, dtype: Any, shape: tuple[int, ...], *, by_column: bool = False) -> np.memmap[Any, Any]:
-    """Creates a memory-mapped .npy file and reserves its disk space, so that later writes cannot fill the disk."""
+    """Creates a memory-mapped .npy file; Linux reserves its disk space, so that later writes cannot fill the disk."""
     array = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape, fortran_order=by_column)
     try:
-        with path.open("r+b") as file:
-            os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
+        if hasattr(os, "posix_fallocate"):
+            with path.open("r+b") as file:
+                os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from error
     return array
@@ -93,7 +94,7 @@ def save_array(path: Path, array: NDArray[Any]) -> None:
 def drop_pages(array: NDArray[Any]) -> None:
     """Releases the resident pages of a mapped file; they stay in the system's file cache while there is room."""
     mapping = getattr(array, "_mmap", None)
-    if mapping is not None:
+    if mapping is not None and hasattr(mmap, "MADV_DONTNEED"):
         mapping.madvise(mmap.MADV_DONTNEED)
 
 

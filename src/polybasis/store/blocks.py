@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-import resource
+import sys
 import time
 import uuid
 from collections.abc import Callable
@@ -147,7 +147,10 @@ def peak_memory() -> int:
     """Peak resident memory of this process, in bytes."""
     status = Path("/proc/self/status")
     if not status.exists():
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+        import resource
+
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return peak if sys.platform == "darwin" else peak << 10
     line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
     return int(line.split()[1]) << 10
 

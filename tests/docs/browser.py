@@ -16,7 +16,7 @@ from threading import Thread
 from typing import Any
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-QUIET = "quic background-networking component-update sync gpu".split()
+QUIET = ["quic", "background-networking", "component-update", "sync", "gpu"]
 FLAGS = ["--headless", "--no-sandbox", "--no-first-run", *(f"--disable-{part}" for part in QUIET)]
 FLAGS += ["--enable-logging=stderr", "--virtual-time-budget=1000000"]
 PROBE = """

@@ -188,6 +188,9 @@ def check_model_class(cls: Any, origin: str) -> type[Model]:
 def model_class(name: str) -> type[Model]:
     """The class of a model by name.
 
+    Args:
+        name: the name of a model of this package, of a registered one, or of one that an installed package offers.
+
     Raises:
         ValueError: for an unknown name; the message lists the known names.
 

@@ -20,7 +20,6 @@ check: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/codespell
 
 # The site, in docs/_build/html; warnings are errors. Tutorials that have not changed do not run again.
 docs: $(READY)

@@ -34,7 +34,15 @@ extensions = [
     "repository_links",
 ]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
-exclude_patterns = ["_build", "_ext", "_templates", "tutorials", "gallery", "auto_*/*.ipynb"]
+exclude_patterns = [
+    "_build",
+    "_ext",
+    "_templates",
+    "tutorials",
+    "gallery",
+    "auto_*/*.ipynb",
+    "**sg_execution_times.rst",
+]
 templates_path = ["_templates"]
 nitpicky = False
 

@@ -56,11 +56,16 @@ def reference(name: str) -> str:
 
 
 def overview() -> str:
-    """A table of all commands with their first sentences."""
+    """A table of the commands with their first sentences; those that reproduce the paper have one row."""
     rows = []
     for name, command in commands().items():
-        summary = prose((command.help or "").split("\n\n")[0].replace("\n", " "))
-        rows += [f"   * - :ref:`{name} <command-{name.replace(' ', '-')}>`", f"     - {summary}"]
+        if not name.startswith("reproduce"):
+            summary = prose((command.help or "").split("\n\n")[0].replace("\n", " "))
+            rows += [f"   * - :ref:`{name} <command-{name.replace(' ', '-')}>`", f"     - {summary}"]
+    rows += [
+        "   * - :ref:`reproduce .. <reproduce>`",
+        "     - Reproduce tables and figures of the paper and of the results.",
+    ]
     return "\n".join([".. list-table::", "   :widths: 25 75", "", *rows, ""])
 
 

@@ -22,6 +22,8 @@ shown = (0, 2, 4, 8, 16)
 figure, axes = plt.subplots(2, len(shown), figsize=(8, 3.6), layout="constrained")
 for row, vectors, name in zip(axes, (powers, basis.vectors), ("$P^{%d} x$", "$v_{%d}$"), strict=True):
     for ax, k in zip(row, shown, strict=True):
-        image = vectors[k].reshape(31, 31)
-        ax.imshow(image, cmap="RdBu_r", vmin=-image.abs().max(), vmax=image.abs().max())
-        ax.set(title=name % k, xticks=[], yticks=[])
+        image = vectors[k].reshape(31, 31) / vectors[k].abs().max()
+        ax.imshow(image, cmap="RdBu_r", vmin=-1, vmax=1, alpha=image.abs().sqrt())  # zero is transparent
+        ax.set_title(name % k, fontsize=12)
+        ax.set(xticks=[], yticks=[])
+        ax.spines[:].set_visible(True)

@@ -47,6 +47,10 @@ def check_model(model: str | type[Model], data: NodeDataset | None = None) -> No
     Raises:
         ValueError: if the class is not a model; see :func:`polybasis.register_model`.
         AssertionError: if a check fails; the message says which property is missing.
+
+    >>> import polybasis as pb
+    >>> from polybasis.testing import check_model
+    >>> check_model(pb.nn.FavardGNN)
     """
     cls = model_class(model) if isinstance(model, str) else check_model_class(model, f"the model {model!r}")
     data = csbm(nodes=120, features=80, seed=3) if data is None else data
@@ -185,6 +189,10 @@ def check_basis(basis: str | PolynomialBasis, K: int = 7) -> None:
 
     Raises:
         AssertionError: if a check fails; the message says which methods disagree.
+
+    >>> import polybasis as pb
+    >>> from polybasis.testing import check_basis
+    >>> check_basis(pb.bases.Legendre())
     """
     basis = named_basis(basis, K) if isinstance(basis, str) else basis
     mu = torch.linspace(-1, 1, 41, dtype=torch.float64)

@@ -19,7 +19,7 @@ LINKED = [
     ROOT / "native" / "README.md",
     *sorted((ROOT / "results").glob("*/README.md")),
 ]
-FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(r"^```([^\n`]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 SHELLS = ("console", "bash", "sh")
 

@@ -1,12 +1,13 @@
 """Examples in the documentation run: Python blocks and commands of a document, in order, in one folder and namespace.
 
-Every command is parsed. A command also runs unless it needs data sets that are not generated, or takes minutes.
+Every command is parsed. A command also runs unless a word of it is in ``ONLY_PARSED``. TOML blocks are configurations.
 """
 
 from __future__ import annotations
 
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,13 @@ from polybasis.data import CATALOGUE
 
 from .documents import EXAMPLES, ROOT, SHELLS, blocks, inline_commands
 
-NOT_GENERATED = {*CATALOGUE} - {"csbm"}
-MINUTES = {"bench", "demo", "reproduce"}  # the demo has a test of its own
+ONLY_PARSED = {
+    "bench": "takes minutes",
+    "demo": "takes minutes; has a test of its own",
+    "reproduce": "takes minutes, or needs data sets that are not generated",
+    "--ray": "starts a cluster; tests/store/test_cluster.py does",
+    **{name: "a data set that is not generated" for name in CATALOGUE if name != "csbm"},
+}
 COMMANDS = [
     pytest.param(words, id=f"{document.name}:{block.line} {' '.join(words)}")
     for document in EXAMPLES
@@ -39,7 +45,7 @@ def arguments_of(words: list[str]) -> list[str]:
 
 def only_parsed(arguments: list[str]) -> bool:
     """Whether a command cannot run here."""
-    return arguments[0] in MINUTES or "--ray" in arguments or bool(NOT_GENERATED & {*arguments})
+    return bool(ONLY_PARSED.keys() & {*arguments})
 
 
 def resolve(arguments: list[str]) -> tuple[Any, list[str]]:
@@ -91,6 +97,13 @@ def run(words: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
     with pytest.raises(SystemExit) as ended:
         main()
     return int(ended.value.code or 0)
+
+
+@pytest.mark.parametrize("document", EXAMPLES, ids=lambda path: path.name)
+def test_configurations_are_valid(document: Path) -> None:
+    for block in blocks(document):
+        if block.language == "toml":
+            pb.train.Config.from_dict(tomllib.loads(block.text), f"{document.name}:{block.line}")
 
 
 @pytest.mark.slow

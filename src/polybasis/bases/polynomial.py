@@ -17,7 +17,15 @@ from polybasis.tridiagonal import apply_tridiagonal, gauss_quadrature
 
 
 class PolynomialBasis(ABC):
-    r"""A basis :math:`g_0, \dots, g_K` of the polynomials of degree at most K."""
+    r"""A basis :math:`g_0, \dots, g_K` of the polynomials of degree at most K.
+
+    Subclasses implement :meth:`evaluate`, :meth:`constant` and :meth:`coordinates`.
+
+    >>> import torch, polybasis as pb
+    >>> basis = pb.bases.Bernstein(2)
+    >>> basis.evaluate(torch.tensor([-1.0, 0.0, 1.0]), K=2).sum(dim=0)  # Bernstein polynomials sum to 1
+    tensor([1., 1., 1.], dtype=torch.float64)
+    """
 
     @abstractmethod
     def evaluate(self, mu: Tensor, K: int) -> Tensor:
@@ -74,7 +82,18 @@ class PolynomialBasis(ABC):
 
 
 class ThreeTermBasis(PolynomialBasis):
-    """A basis given by a three-term recurrence, in which the k-th polynomial has degree k."""
+    """A basis given by a three-term recurrence, in which the k-th polynomial has degree k.
+
+    Subclasses implement :meth:`recurrence`.
+
+    >>> import torch, polybasis as pb
+    >>> class SecondKind(pb.bases.ThreeTermBasis):
+    ...     def recurrence(self, K):  # U_0 = 1, U_1 = 2 mu, U_{k+1} = 2 mu U_k - U_{k-1}
+    ...         zeros = torch.zeros(K, dtype=torch.float64)
+    ...         return pb.bases.Recurrence(torch.ones((), dtype=torch.float64), zeros + 2, zeros, zeros - 1)
+    >>> SecondKind().evaluate(torch.tensor([1.0]), K=3).flatten()
+    tensor([1., 2., 3., 4.], dtype=torch.float64)
+    """
 
     @abstractmethod
     def recurrence(self, K: int) -> Recurrence:

@@ -23,7 +23,15 @@ CATALOGUE = {name: replace(entry, description=DESCRIPTIONS[name]) for name, entr
 
 
 def data_root(root: str | Path | None = None) -> Path:
-    """The folder of all data sets: the argument, else ``$POLYBASIS_DATA``, else a folder in the user's cache."""
+    """The folder of all data sets: the argument, else ``$POLYBASIS_DATA``, else a folder in the user's cache.
+
+    Args:
+        root: the folder, if it is given.
+
+    >>> import polybasis as pb
+    >>> pb.data.data_root("downloads").name
+    'downloads'
+    """
     if root is not None:
         return Path(root)
     if os.environ.get("POLYBASIS_DATA"):
@@ -64,6 +72,11 @@ def load(name: str, root: str | Path | None = None) -> NodeDataset:
         FileNotFoundError: if the files are not installed and cannot be downloaded; the message gives the files, the
             folder and the source.
         ValueError: if a file is damaged.
+
+    >>> import polybasis as pb
+    >>> data = pb.data.load("csbm")
+    >>> data.graph.num_nodes, data.classes
+    (1000, (0, 1))
     """
     if name not in CATALOGUE:
         raise unknown_dataset(name)

@@ -38,7 +38,13 @@ PROTOCOLS = {
 
 
 class Split(NamedTuple):
-    """Training, validation and test nodes, each an ascending (n,) tensor of nodes with a known target."""
+    """Training, validation and test nodes, each an ascending (n,) tensor of nodes with a known target.
+
+    >>> import polybasis as pb
+    >>> train, val, test = pb.data.csbm(nodes=100, features=8).split("random", seed=0)
+    >>> len(train), len(val), len(test)
+    (60, 20, 20)
+    """
 
     train: Tensor
     val: Tensor
@@ -159,6 +165,12 @@ class NodeDataset(LabelledNodes):
         recipe: the recipe that made ``x`` from ``columns``; None until :meth:`prepared` is called. Until then, ``x`` is
             encoded with a recipe of all nodes, and its numbers are unscaled.
         notes: what was read from the user's files, line by line.
+
+    >>> import torch, polybasis as pb
+    >>> graph = pb.Graph.from_edge_index([[0, 1, 2], [1, 2, 3]])
+    >>> data = pb.data.NodeDataset(name="path", graph=graph, x=torch.rand(4, 2), y=torch.tensor([0, 0, 1, -1]))
+    >>> data.num_classes, data.labelled.tolist()
+    (2, [0, 1, 2])
     """
 
     name: str
@@ -291,7 +303,16 @@ def refuse_classes(lowest: int, largest: int, nodes: int) -> None:
 
 
 def edge_homophily(dataset: NodeDataset) -> float:
-    """The fraction of edges that join nodes of the same class, among edges between nodes of known class."""
+    """The fraction of edges that join nodes of the same class, among edges between nodes of known class.
+
+    Args:
+        dataset: nodes with classes; the result is NaN for other targets.
+
+    >>> import polybasis as pb
+    >>> heterophilous = pb.data.csbm(nodes=500, features=8, phi=-0.8)
+    >>> pb.data.edge_homophily(heterophilous) < 0.3
+    True
+    """
     if dataset.target != "classification":
         return float("nan")
     low, high = dataset.graph.edge_index()

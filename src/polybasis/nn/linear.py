@@ -28,6 +28,13 @@ def dropout(x: F, p: float, training: bool, offset: int = 0) -> F:
         p: probability of zeroing an entry.
         training: whether to apply dropout.
         offset: index of the first entry in a larger array that is divided among processes; a multiple of 256.
+
+    >>> import torch, polybasis as pb
+    >>> x = torch.ones(1000)
+    >>> sorted(set(pb.nn.dropout(x, 0.5, training=True).tolist()))
+    [0.0, 2.0]
+    >>> torch.equal(pb.nn.dropout(x, 0.5, training=False), x)
+    True
     """
     if not training or p <= 0:
         return x
@@ -44,8 +51,17 @@ def dropout(x: F, p: float, training: bool, offset: int = 0) -> F:
 class FeatureLinear(torch.nn.Linear):
     """A linear layer that takes dense and sparse features.
 
-    The arguments ``in_features``, ``out_features``, ``bias``, ``device`` and ``dtype`` are those of
-    :class:`torch.nn.Linear`.
+    Args:
+        in_features, out_features: number of features of the input and of the output.
+        bias: whether to add a bias.
+        device, dtype: those of the parameters.
+
+    >>> import scipy.sparse as sp, torch, polybasis as pb
+    >>> from polybasis.features import as_features
+    >>> layer = pb.nn.FeatureLinear(4, 2)
+    >>> rows = sp.csr_array([[0.0, 1.0, 0.0, 0.0], [2.0, 0.0, 0.0, 0.0]])
+    >>> torch.allclose(layer(as_features(rows)), layer(torch.tensor(rows.toarray(), dtype=torch.float32)))
+    True
     """
 
     def __call__(self, input: Features) -> Tensor:

@@ -307,7 +307,7 @@ def draw_responses(mu: ArrayLike, responses: ArrayLike, density: tuple[ArrayLike
             if density is not None:
                 background = ax.twinx()
                 edges, heights = (np.asarray(part) for part in density)
-                background.stairs(heights, edges, fill=True, color="black", alpha=0.12, label="spectrum")
+                background.stairs(heights, edges, fill=True, color="#808080", alpha=0.25, label="spectrum")
                 background.set_yticks([])
                 background.grid(False)
                 ax.set_zorder(background.get_zorder() + 1)

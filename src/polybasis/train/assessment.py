@@ -106,6 +106,14 @@ def assess(
 
     Raises:
         ValueError: if there are no test nodes, or the model cannot be applied to the data.
+
+    >>> import polybasis as pb
+    >>> data = pb.data.csbm(nodes=200, features=16)
+    >>> config, split = pb.train.Config.of("optbasisgnn", K=3, epochs=20), data.split()
+    >>> trained = pb.train.TrainedModel.of(config, pb.train.fit(config, data, split))
+    >>> found = pb.train.assess(trained, data, split)
+    >>> found.nodes, found.baselines[0].name, found.score.low <= found.score.value <= found.score.high
+    (40, 'majority', True)
     """
     if len(split.test) == 0:
         raise ValueError(f"{data.name} has no test nodes in this split; use a protocol with test nodes")

@@ -156,6 +156,11 @@ class Config:
         feature_transform: ``row-normalize`` divides each node's features by their sum where it exceeds 1; ``binarize``
             replaces nonzeros with 1. None: features are unchanged.
         preset: the origin of the values, such as ``published`` or ``tuned``.
+
+    >>> from polybasis.train import Config
+    >>> config = Config.of("favardgnn", K=6, dropout=0.2, lr=0.05)
+    >>> config.model.arguments, config.optimizer.lr
+    ({'K': 6, 'dropout': 0.2}, {'linear': 0.05})
     """
 
     model: ModelConfig
@@ -473,6 +478,12 @@ def load_preset(model: str, dataset: str, preset: Preset = "published") -> Confi
         model, dataset: their names; ``honest`` has rows of its table in place of models.
         preset: ``published`` by the method's authors, ``tuned`` on validation data, or ``honest``: tuned with the same
             effort for every row of ``polybasis reproduce honest``.
+
+    >>> from polybasis.train import load_preset
+    >>> load_preset("favardgnn", "chameleon").preset
+    'published'
+    >>> load_preset("favardgnn", "csbm") is None
+    True
     """
     file = resources.files("polybasis.presets").joinpath(preset, model, f"{dataset}.toml")
     return Config.from_dict(tomllib.loads(file.read_text()), str(file)) if file.is_file() else None

@@ -31,6 +31,13 @@ def evaluate(trained: TrainedModel, source: Source, more: Sequence[Metric] = ())
 
     Raises:
         ValueError: if the model cannot be applied to the data, or no node has a known target.
+
+    >>> import polybasis as pb
+    >>> data = pb.data.load("csbm")
+    >>> config, split = pb.train.Config.of("optbasisgnn", K=3, epochs=20), data.split()
+    >>> trained = pb.train.TrainedModel.of(config, pb.train.fit(config, data, split))
+    >>> [row["nodes"] for row in pb.train.evaluate(trained, pb.train.Source.named("csbm"))]
+    ['labelled']
     """
     data = source.open()
     if not len(data.labelled):

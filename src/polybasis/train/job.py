@@ -48,6 +48,11 @@ class Source:
         protocol: its split protocol.
         identity: identifies the contents; two sources with the same identity have the same contents.
         open: returns the data: a data set in memory, or a store.
+
+    >>> import polybasis as pb
+    >>> source = pb.train.Source.named("csbm")
+    >>> source.kind, source.protocol
+    ('data set', 'per-class')
     """
 
     kind: Literal["data set", "graph folder", "store", "tables"]
@@ -158,6 +163,12 @@ class Job:
         protocol: protocol of the split.
         split: index of the split.
         seed: seed of the initial weights, dropout and the order of batches.
+
+    >>> import polybasis as pb
+    >>> job = pb.train.Job(pb.train.Config.of("gcn"), pb.train.Source.named("csbm"), "random", split=0, seed=0)
+    >>> same = pb.train.Job(pb.train.Config.of("gcn"), pb.train.Source.named("csbm"), "random", split=0, seed=0)
+    >>> job.key == same.key
+    True
     """
 
     config: Config

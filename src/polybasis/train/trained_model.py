@@ -65,6 +65,13 @@ class TrainedModel:
             :meth:`with_threshold`. None: the most probable class is predicted.
         provenance: data set, protocol, split, seed, versions and job key.
         recipe: how the columns of a table become features, if it was trained on such columns.
+
+    >>> import polybasis as pb
+    >>> data = pb.data.csbm(nodes=200, features=16)
+    >>> config, split = pb.train.Config.of("optbasisgnn", K=3, epochs=20), data.split()
+    >>> trained = pb.train.TrainedModel.of(config, pb.train.fit(config, data, split))
+    >>> trained.predict(data).shape, trained.predict_proba(data).shape
+    ((200,), (200, 2))
     """
 
     config: Config

@@ -29,6 +29,12 @@ class LINK(Model):
         in_channels, hidden_channels: unused.
         out_channels: number of classes.
         num_nodes: number of nodes.
+
+    >>> import torch, polybasis as pb
+    >>> from polybasis.nn.models import LINK
+    >>> model = LINK(8, 16, 3, num_nodes=5)
+    >>> model(torch.rand(5, 8), pb.Graph.from_edge_index([[0, 1, 2, 3], [1, 2, 3, 4]])).shape
+    torch.Size([5, 3])
     """
 
     transductive = True
@@ -67,6 +73,12 @@ class LINKX(Model):
         edge_layers, node_layers: depth of the MLPs on adjacency rows and on features.
         dropout: dropout rate in the joint MLP.
         num_nodes: number of nodes.
+
+    >>> import torch, polybasis as pb
+    >>> from polybasis.nn.models import LINKX
+    >>> model = LINKX(8, 16, 3, num_nodes=5)
+    >>> model(torch.rand(5, 8), pb.Graph.from_edge_index([[0, 1, 2, 3], [1, 2, 3, 4]])).shape
+    torch.Size([5, 3])
     """
 
     transductive = True

@@ -39,6 +39,17 @@ class Model(torch.nn.Module, ABC):
     Additional arguments are the model's own hyperparameters; all have defaults.
 
     Models are real: :meth:`forward` and :meth:`precompute` refuse directed graphs, whose signals are complex.
+
+    >>> import torch, polybasis as pb
+    >>> class TwoHops(pb.nn.Model):
+    ...     def __init__(self, in_channels, hidden_channels, out_channels, num_nodes=None):
+    ...         super().__init__(in_channels, hidden_channels, out_channels, num_nodes)
+    ...         self.last = pb.nn.FeatureLinear(in_channels, out_channels)
+    ...
+    ...     def forward(self, x, graph):
+    ...         return graph @ (graph @ self.last(x))
+    >>> from polybasis.testing import check_model
+    >>> check_model(TwoHops)
     """
 
     def __init_subclass__(cls, **arguments: Any) -> None:
@@ -177,8 +188,15 @@ def check_model_class(cls: Any, origin: str) -> type[Model]:
 def model_class(name: str) -> type[Model]:
     """The class of a model by name.
 
+    Args:
+        name: the name of a model of this package, of a registered one, or of one that an installed package offers.
+
     Raises:
         ValueError: for an unknown name; the message lists the known names.
+
+    >>> import polybasis as pb
+    >>> pb.nn.model_class("gpr-gnn").hyperparameters()["K"]
+    10
     """
     if name in MODEL_CLASSES:
         module, attribute = MODEL_CLASSES[name].split(":")

@@ -107,6 +107,13 @@ class PrecomputedGNN(Model):
         dropout: dropout rate before each linear layer.
         num_nodes: unused.
         arguments: additional arguments of the filter.
+
+    >>> import polybasis as pb
+    >>> data = pb.data.csbm(nodes=200, features=8)
+    >>> model = pb.nn.PrecomputedGNN("favardgnn", 8, 16, 2, K=4)
+    >>> basis = model.precompute(data.x, data.graph)  # once
+    >>> model(basis).shape  # in every step, without the graph
+    torch.Size([200, 2])
     """
 
     def __init__(

@@ -21,6 +21,12 @@ class SIGN(Model):
         in_channels, hidden_channels, out_channels: number of features, hidden width of each hop, number of classes.
         K: number of hops.
         dropout: dropout rate before every layer.
+
+    >>> import torch, polybasis as pb
+    >>> from polybasis.nn.models import SIGN
+    >>> model = SIGN(8, 16, 3, K=2)
+    >>> model(torch.rand(5, 8), pb.Graph.from_edge_index([[0, 1, 2, 3], [1, 2, 3, 4]])).shape
+    torch.Size([5, 3])
     """
 
     def __init__(
@@ -88,6 +94,12 @@ class GBP(PropagatedMLP):
         r: exponent of the normalisation; 1/2 is the symmetric normalisation.
         layers, dropout: number of layers and dropout rate of the MLP.
         num_nodes: unused.
+
+    >>> import torch, polybasis as pb
+    >>> from polybasis.nn.models import GBP
+    >>> model = GBP(8, 16, 3, K=2)
+    >>> model(torch.rand(5, 8), pb.Graph.from_edge_index([[0, 1, 2, 3], [1, 2, 3, 4]])).shape
+    torch.Size([5, 3])
     """
 
     def __init__(
@@ -128,6 +140,12 @@ class NDLS(PropagatedMLP):
         epsilon: distance to the stationary state, relative to the largest initial distance.
         layers, dropout: number of layers and dropout rate of the MLP.
         num_nodes: unused.
+
+    >>> import torch, polybasis as pb
+    >>> from polybasis.nn.models import NDLS
+    >>> model = NDLS(8, 16, 3, K=2)
+    >>> model(torch.rand(5, 8), pb.Graph.from_edge_index([[0, 1, 2, 3], [1, 2, 3, 4]])).shape
+    torch.Size([5, 3])
     """
 
     def __init__(

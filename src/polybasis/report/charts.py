@@ -26,6 +26,7 @@ WIDTH, HEIGHT = 460, 300
 LEFT, RIGHT, TOP, BOTTOM = 54, 12, 26, 42
 PLOT_WIDTH, PLOT_HEIGHT = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
 GREY = -1
+FAR = 20 * PLOT_HEIGHT  # browsers draw with 32 bits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,11 +196,10 @@ def _path(series: Series, to_x: Any, to_y: Any) -> str:
 
 def _line(x: FloatArray, y: FloatArray) -> str:
     """A line through points, with gaps where a value is not finite."""
-    y = np.clip(y, -20 * PLOT_HEIGHT, 20 * PLOT_HEIGHT)  # browsers draw with 32 bits
     parts, pen = [], "M"
     for a, b in zip(x, y, strict=True):
         if np.isfinite(b):
-            parts.append(f"{pen}{a:.1f} {b:.1f}")
+            parts.append(f"{pen}{a:.1f} {np.clip(b, -FAR, FAR):.1f}")
             pen = "L"
         else:
             pen = "M"

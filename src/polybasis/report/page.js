@@ -5,10 +5,13 @@
   const SCALES = { linear: v => v, log: Math.log10, symlog: v => Math.asinh(v / 2) };
   const INVERSE = { linear: v => v, log: v => 10 ** v, symlog: v => 2 * Math.sinh(v) };
 
-  const text = value => {
+  const text = (value, digits = 4) => {
     const size = Math.abs(value);
-    if (size !== 0 && (size < 1e-4 || size >= 1e6)) return value.toExponential(2).replace("e+", "e").replace(/-/g, "−");
-    return (+value.toPrecision(4)).toLocaleString("en", { maximumFractionDigits: 8 }).replace("-", "−");
+    if (size !== 0 && (size < 1e-4 || size >= 1e6)) {
+      const [factor, power] = value.toExponential(digits - 1).split("e");
+      return `${+factor}e${+power}`.replace(/-/g, "−");
+    }
+    return (+value.toPrecision(digits)).toLocaleString("en", { maximumFractionDigits: 10 }).replace("-", "−");
   };
 
   const element = (name, attributes, parent) => {
@@ -65,7 +68,7 @@
     const X = axis(chart.x, chart.xscale, width, false), Y = axis(chart.y, chart.yscale, height, true);
     const shownX = place => left + (place - view[0]) / view[2] * width;
     const shownY = place => top + (place - view[1]) / view[3] * height;
-    const background = chart.series.map(s => s.kind === "background" ? Math.max(...s.y) : 0);
+    const background = chart.series.map(s => s.kind === "background" && s.y ? Math.max(...s.y) : 0);
 
     const series = chart.series.flatMap((s, i) => s.x === undefined ? [] : [{
       ...s, number: i,
@@ -114,7 +117,7 @@
       for (const value of roundTicks(Math.min(a, b), Math.max(a, b))) {
         const place = shown(axis.place(value)), across = name === "xticks";
         element("path", { d: across ? `M${place} ${top}v${height}` : `M${left} ${place}h${width}` }, group);
-        element("text", across ? { x: place, y: top + height + 16 } : { x: left - 6, y: place + 4 }, group).textContent = text(value);
+        element("text", across ? { x: place, y: top + height + 16 } : { x: left - 6, y: place + 4 }, group).textContent = text(value, 6);
       }
     }
 

@@ -15,9 +15,7 @@ import torch
 
 import polybasis as pb
 from polybasis.report.charts import Chart, Series
-from polybasis.report.model_report import write_report
 from polybasis.report.page import Page
-from polybasis.train import Config, TrainedModel
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = [
@@ -44,7 +42,8 @@ frame.addEventListener("load", async () => {
     return {clientX: plot.left + x * plot.width, clientY: plot.top + y * plot.height};
   };
   const tip = place => { const tip = place.querySelector(".tip"); return tip.hidden ? null : tip.innerText; };
-  const charts = Object.fromEntries([...page.querySelectorAll("figure.chart")].map(f => [f.getAttribute("aria-label"), f]));
+  const figures = [...page.querySelectorAll("figure.chart")];
+  const charts = Object.fromEntries(figures.map(figure => [figure.getAttribute("aria-label"), figure]));
   const style = element => view.getComputedStyle(element);
   try {
     found.title = page.title;
@@ -63,7 +62,8 @@ frame.addEventListener("load", async () => {
     }
     found.left = Object.values(charts).filter(figure => tip(figure) !== null).length;
 
-    const roc = charts["ROC curve"], svg = roc.querySelector("svg"), ticks = () => svg.querySelector(".xticks").textContent;
+    const roc = charts["ROC curve"], svg = roc.querySelector("svg");
+    const ticks = () => svg.querySelector(".xticks").textContent;
     found.ticks = [ticks()];
     const box = svg.querySelector(".plot");
     fire(svg, "pointerdown", {...at(svg, 0.25, 0.5), buttons: 1});
@@ -91,7 +91,8 @@ frame.addEventListener("load", async () => {
     press("Escape");
     found.escaped = tip(training);
 
-    const slider = page.querySelector(".explorer input"), value = key => page.querySelector(`[data-value=${key}]`).textContent;
+    const slider = page.querySelector(".explorer input");
+    const value = key => page.querySelector(`[data-value=${key}]`).textContent;
     const rule = () => page.querySelector(".explorer .rule path").getAttribute("d");
     found.explorer = [];
     for (const place of [slider.value, slider.min, slider.max]) {

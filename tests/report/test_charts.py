@@ -107,7 +107,9 @@ def test_points_without_tooltips_and_equal_positions_are_not_stored_twice() -> N
 
 def test_text_in_charts_is_escaped() -> None:
     series = [Series(name=HOSTILE, x=[0, 1], y=[0, 1], notes=[HOSTILE] * 2), Series(name="b", x=[0, 1], y=[1, 0])]
-    page = "<!doctype html>" + Chart(title=HOSTILE, xlabel=HOSTILE, ylabel=HOSTILE, series=series, caption=HOSTILE).html()
+    page = (
+        "<!doctype html>" + Chart(title=HOSTILE, xlabel=HOSTILE, ylabel=HOSTILE, series=series, caption=HOSTILE).html()
+    )
     assert problems_of(page) == []
     assert "<script" not in page
     assert "<b " not in page

@@ -27,6 +27,7 @@ from polybasis.store.precomputation import precompute
 from polybasis.train.config import Config
 from polybasis.train.trained_model import TrainedModel
 
+
 @pytest.mark.slow
 def test_the_demo_ends_with_the_report_of_its_model(tmp_path: Path) -> None:
     run = [sys.executable, "-c", "from polybasis.cli import main; main()", "demo", "--out", str(tmp_path)]

@@ -24,6 +24,7 @@ from polybasis.store.basis_store import BasisStore
 from polybasis.train.auto import candidates, race
 from polybasis.train.config import Config
 from polybasis.train.fitting import OnEpoch, Progress, fit, remove_checkpoints
+from polybasis.train.history import History
 from polybasis.train.trained_model import TrainedModel
 
 TIME_LIMIT = 60.0  # seconds for model="auto"
@@ -124,9 +125,11 @@ class NodeEstimator(Parameters, ABC):
                 checkpoint = Path(folder) / "winner.safetensors"
                 outcome.save_winner(checkpoint)
             self.history_: list[dict[str, Any]] = []
-            fitted = fit(config, data, split, self.seed, on_epoch=self._recording(on_epoch), checkpoint=checkpoint)
+            history = History(config.stopping.epochs, self._recording(on_epoch))
+            fitted = fit(config, data, split, self.seed, on_epoch=history, checkpoint=checkpoint)
         config = config.replace(ensemble_size=fitted.ensemble_size)
-        self._trained, self._data = TrainedModel.of(config, fitted, {"seed": self.seed}), data
+        self._trained = TrainedModel.of(config, fitted, {"seed": self.seed, **history.to_dict()})
+        self._data, self._split = data, split
         remove_checkpoints(checkpoint)
         return self
 
@@ -224,6 +227,27 @@ class NodeEstimator(Parameters, ABC):
             raise ValueError("no node to score; y has no known targets inside the mask")
         return predicted[scored.numpy()], target[scored], classes
 
+    def report(self, path: str | Path) -> None:
+        """Writes an interactive HTML page about the model: scores beside baselines, curves, filters and training.
+
+        Nodes with a known target that were neither trained on nor validated on are its test nodes; without any, the
+        page is about the validation nodes.
+
+        Args:
+            path: the file.
+
+        Raises:
+            ValueError: if the estimator was loaded from a file; use the command ``polybasis report``.
+        """
+        from polybasis.report.model_report import model_page
+
+        trained = self._fitted()
+        if self._data is None or self._split is None:
+            raise ValueError(f"this {self._kind} was loaded from a file; use polybasis report to write a page about it")
+        model_page(trained, self._data, self._split, f"{type(self).__name__.lower()}.predict(graph, X)").write(
+            Path(path)
+        )
+
     def save(self, path: str | Path) -> None:
         """Writes the model to a folder; see :class:`polybasis.train.TrainedModel`.
 
@@ -243,11 +267,12 @@ class NodeEstimator(Parameters, ABC):
             other = "NodeRegressor" if trained.target == "regression" else "NodeClassifier"
             raise ValueError(f"{path} has a model for {trained.target}; use {other}.load")
         estimator = cls(config=trained.config, seed=trained.provenance.get("seed", 0))
-        estimator._trained, estimator._data = trained, None
+        estimator._trained, estimator._data, estimator._split = trained, None, None
         return estimator
 
     _trained: TrainedModel
     _data: NodeDataset | None
+    _split: Split | None
 
     def _fitted(self) -> TrainedModel:
         if not self.__sklearn_is_fitted__():
@@ -267,5 +292,5 @@ def _split(data: NodeDataset, train_mask: Any, val_mask: Any, seed: int) -> Spli
     masks = [to_mask(train_mask, len(known), "train_mask"), to_mask(val_mask, len(known), "val_mask")]
     if (masks[0] & masks[1] & known).any():
         raise ValueError("train_mask and val_mask overlap; validation nodes must not be trained on")
-    train, val = ((mask & known).nonzero()[:, 0] for mask in masks)
-    return Split(train, val, val[:0])
+    parts = (masks[0], masks[1], ~(masks[0] | masks[1]))
+    return Split(*((mask & known).nonzero()[:, 0] for mask in parts))

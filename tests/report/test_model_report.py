@@ -1,104 +1,257 @@
-"""The report of a model: its curves agree with scikit-learn, and its page has what the target admits."""
+"""The report of a model: it shows the numbers of the assessment, and what the target admits."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from sklearn.metrics import precision_recall_curve, roc_auc_score, roc_curve
+from html_pages import charts_of, decisions_of, problems_of, text_of
+from sklearn.metrics import precision_score, recall_score, roc_auc_score
 
 import polybasis as pb
+from polybasis.data.dataset import NodeDataset
 from polybasis.report.model_report import write_report
-from polybasis.report.score_figures import Decisions, reliability
-from polybasis.train import Job, Source, TrainedModel, run_job
+from polybasis.store import write_graph_folder
+from polybasis.store.precomputation import precompute
+from polybasis.train import Config, Job, Source, TrainedModel, run_job
+from polybasis.train.assessment import Assessment
+
+HOSTILE = "z<script>alert(1)</script>&\"'"
 
 
-def test_outcomes_of_thresholds_are_those_of_scikit_learn() -> None:
-    rng = np.random.default_rng(0)
-    positive = rng.random(300) < 0.2
-    scores = np.round(rng.random(300) + 0.3 * positive, 2)  # with ties
-    found = Decisions(scores, positive)
-    rates, recalls, thresholds = roc_curve(positive, scores, drop_intermediate=False)
-    np.testing.assert_allclose(found.false_positive_rate, rates[1:])
-    np.testing.assert_allclose(found.recall, recalls[1:])
-    np.testing.assert_allclose(found.thresholds, thresholds[1:])
-    precision, _, _ = precision_recall_curve(positive, scores)
-    np.testing.assert_allclose(found.precision[::-1], precision[:-1])
-    assert found.flagged[-1] == 1
-
-
-def test_bins_of_the_calibration_plot_hold_all_nodes() -> None:
-    rng = np.random.default_rng(0)
-    probabilities = rng.random(1000) ** 2
-    predicted, observed = reliability(probabilities, rng.random(1000) < probabilities)
-    assert predicted.mean() == pytest.approx(probabilities.mean())  # equal numbers in all bins
-    assert abs(predicted - observed).max() < 0.15  # three standard errors of a bin of 100
-
-
-@pytest.fixture
-def tables(tmp_path: Path) -> Source:
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Source:
+    """Tables of 300 nodes, of which the riskiest seventh has a class whose name is a script."""
+    folder = tmp_path_factory.mktemp("tables")
     data = pb.data.csbm(nodes=300, features=4, seed=3)
     risk = (data.graph @ data.x)[:, 0]
     low, high = data.graph.edge_index().tolist()
+    name = '"' + HOSTILE.replace('"', '""') + '"'
     contents = {
         "edges": ["source,target", *(f"n{a},n{b}" for a, b in zip(low, high, strict=True) if a < b)],
-        "features": ["node,a,b,c,d", *(f"n{i}," + ",".join(map(str, row)) for i, row in enumerate(data.x.tolist()))],
-        "labels": ["node,class", *(f"n{i},{'z<b>' if r > risk.quantile(0.85) else 'a'}" for i, r in enumerate(risk))],
+        "features": ["node,<i>,b,c,d", *(f"n{i}," + ",".join(map(str, row)) for i, row in enumerate(data.x.tolist()))],
+        "labels": ["node,class", *(f"n{i},{name if r > risk.quantile(0.85) else 'a'}" for i, r in enumerate(risk))],
     }
-    for name, lines in contents.items():
-        (tmp_path / f"{name}.csv").write_text("\n".join(lines))
-    return Source.tables(*(tmp_path / f"{name}.csv" for name in contents))
+    for file, lines in contents.items():
+        (folder / f"{file}.csv").write_text("\n".join(lines))
+    return Source.tables(*(folder / f"{file}.csv" for file in contents))
+
+
+@pytest.fixture(scope="module")
+def own_model(tables: Source, tmp_path_factory: pytest.TempPathFactory) -> TrainedModel:
+    """A calibrated model of the tables, with a threshold."""
+    folder = tmp_path_factory.mktemp("model")
+    run_job(Job(Config.of("optbasisgnn", K=3, epochs=40), tables, "stratified", 0, 0), out=folder)
+    trained, data = TrainedModel.load(folder), tables.open()
+    split = data.split("stratified", 0)
+    return trained.calibrated(data, split.val, "isotonic").with_threshold(data, split.val, recall=0.8)
+
+
+@pytest.fixture(scope="module")
+def page(tables: Source, own_model: TrainedModel, tmp_path_factory: pytest.TempPathFactory) -> str:
+    out = tmp_path_factory.mktemp("page") / "report.html"
+    write_report(own_model, tables.open(), out, "polybasis predict 'my model' --edges e.csv")
+    return out.read_text()
 
 
 def headings(page: str) -> list[str]:
-    return re.findall("<h2>(.*?)</h2>", page)
+    return re.findall("<h2[^>]*>(.*?)</h2>", page)
 
 
-def test_two_classes_of_own_tables(tables: Source, tmp_path: Path) -> None:
-    config = pb.train.Config.of("optbasisgnn", K=3, epochs=40)
-    run_job(Job(config, tables, "stratified", 0, 0), out=tmp_path / "model")
-    trained, data = TrainedModel.load(tmp_path / "model"), tables.open()
-    split = data.split("stratified", 0)
-    assert [row[0] for row in trained.provenance["history"]] == [*range(40)]
-    trained = trained.calibrated(data, split.val, "isotonic").with_threshold(data, split.val, recall=0.8)
-    write_report(trained, tables, tmp_path / "report.html")
-    page = (tmp_path / "report.html").read_text()
-    sections = ["What was read", "Model", "Scores", "Ranking and thresholds", "Calibration", "Training"]
-    assert headings(page) == sections
-    assert page.count("<img ") == 3
-    assert "300 of 300 nodes labelled" in page
-    outputs = trained.logits(data, split.test)
-    auc = roc_auc_score(data.y[split.test], (outputs[:, 0] - outputs[:, 1]).neg())
-    assert f"<td>{auc:.4f}</td>" in page
-    assert "columns only" in page
-    assert "&lt;b&gt;" in page
-    assert "<b>" not in page  # names from the file are escaped
+def cells(page: str, section: str) -> list[list[str]]:
+    """The rows of the first table after a heading."""
+    after = page[page.index(f">{section}</h") :]
+    table = after[: after.index("</table>")]
+    rows = re.findall("<tr>(.*?)</tr>", table)
+    return [[re.sub("<[^>]*>", "", cell) for cell in re.findall("<t[dh][^>]*>(.*?)</t[dh]>", row)] for row in rows]
+
+
+def test_the_page_is_valid_self_contained_and_light(page: str) -> None:
+    assert problems_of(page) == []
+    assert len(page.encode()) < 500_000
+    assert "http://" not in page.replace("http://www.w3.org/2000/svg", "")
+    assert "https://" not in page
+    assert headings(page) == [
+        *("Scores", "Classes", "Ranking", "Thresholds", "Calibration", "Filters", "Training", "Data"),
+        *("Configuration", "Predict"),
+    ]  # fmt: skip
+    assert "polybasis predict 'my model' --edges e.csv" in text_of(page)
+
+
+def test_names_from_files_are_escaped(page: str) -> None:
+    assert page.count("<script") == 1  # the page's own
+    assert "<i>" not in page.replace('"><i></i>', "")  # a column; legends have empty ones
+    assert HOSTILE in text_of(page)
+    assert "<i>" in text_of(page)
+
+
+def test_scores_are_those_of_the_assessment(page: str, own_model: TrainedModel) -> None:
+    found = Assessment.from_dict(own_model.provenance["assessment"])
+    text = text_of(page)
+    interval = f"{found.score.low:.4f} to {found.score.high:.4f}"
+    assert f"its ROC AUC is {found.score.value:.4f} (95 % interval {interval})" in text
+    rows = cells(page, "Beside models that ignore the graph")
+    assert rows[1] == ["this model", f"{found.score.value:.4f} {interval}", ""]
+    for row, item in zip(rows[2:], found.baselines, strict=True):
+        gain = item.advantage
+        assert row[1].startswith(f"{item.score.value:.4f}")
+        assert row[2] == f"{gain.value:+.4f} {gain.low:+.4f} to {gain.high:+.4f}"
+    for warning in found.warnings:
+        assert warning in text
+    scores = {row[0]: row[1:] for row in cells(page, "Scores")}
+    assert scores["ROC AUC"][2] == f"{found.score.value:.4f} {interval}"
+
+
+def test_scores_of_all_sets_are_those_of_scikit_learn(page: str, own_model: TrainedModel, tables: Source) -> None:
+    data = tables.open()
+    probability = own_model.predict_proba(data, calibrated=False)[:, 1]
+    row = next(row for row in cells(page, "Scores") if row[0] == "ROC AUC")
+    for cell, nodes in zip(row[1:], data.split("stratified", 0), strict=True):
+        assert cell.startswith(f"{roc_auc_score(data.y[nodes], probability[nodes]):.4f}")
+
+
+def test_classes_and_thresholds_follow_the_threshold_of_the_model(
+    page: str, own_model: TrainedModel, tables: Source
+) -> None:
+    data = tables.open()
+    test = data.split("stratified", 0).test.numpy()
+    y, predicted = data.y.numpy()[test], own_model.predict(data)[test] == HOSTILE
+    row = cells(page, "Classes")[2]
+    scores = (precision_score(y, predicted), recall_score(y, predicted))
+    assert row[1:3] == [f"{score:.3f}" for score in scores]
+    assert int(row[4]) == y.sum()
+    matrix = [int(n) for n in re.findall(r'data-n="(\d+)"', page)]
+    assert matrix == [int(((y == a) & (predicted == p)).sum()) for a in (0, 1) for p in (0, 1)]
+
+    decisions = decisions_of(page)
+    start = int(re.search(r'type="range"[^>]*value="(\d+)"', page)[1])  # type: ignore[index]
+    assert own_model.threshold is not None
+    assert decisions["flagged"][start] == predicted.sum()
+    assert decisions["hits"][start] == (predicted & (y == 1)).sum()
+    assert decisions["threshold"][start] == pytest.approx(own_model.threshold.value, rel=1e-4)
+    assert (decisions["nodes"], decisions["positives"]) == (len(y), y.sum())
+    assert decisions["flagged"] == sorted(set(decisions["flagged"]))
+    assert decisions["flagged"][-1] == len(y)
+
+
+def test_curves_of_filters_and_training_are_those_of_the_model(
+    page: str, own_model: TrainedModel, tables: Source
+) -> None:
+    charts, data = charts_of(page), own_model.prepared(tables.open())
+    assert isinstance(data, NodeDataset)
+    from polybasis.nn.interpret import filters_of
+
+    filters = filters_of(own_model.model, data.x, data.graph)
+    lines = charts["Responses by channel"]["series"][1:]
+    assert [line["name"] for line in lines][-1] == "channel 64"
+    np.testing.assert_allclose(lines[-1]["y"], filters.responses[::2, 63], rtol=1e-4, atol=1e-6)
+    median = charts["Responses"]["series"][-1]
+    np.testing.assert_allclose(median["y"], np.median(filters.responses, axis=1), rtol=1e-4, atol=1e-6)
+
+    history, (kept,) = own_model.provenance["history"], own_model.provenance["kept_epochs"]
+    assert [row[0] for row in history] == [*range(40)]
+    scores = np.array([row[2] for row in history])
+    assert kept == 39 - scores[::-1].argmax()  # the last of the best
+    score, rule = charts["Validation score"]["series"]
+    np.testing.assert_allclose(score["y"], scores, rtol=1e-4)
+    assert rule["name"] == f"kept epoch {kept + 1}"
+    assert scores[kept] == own_model.val_score
 
 
 @pytest.mark.parametrize(
     ("y", "sections"),
     [
-        (torch.arange(150) % 3, ["Model", "Scores", "Confusion matrix", "Calibration"]),
-        ((torch.rand(150, 2, generator=torch.manual_seed(0)) > 0.5).long(), ["Model", "Scores", "Calibration"]),
-        (torch.linspace(0, 9, 150), ["Model", "Scores", "Predictions"]),
+        (torch.arange(150) % 3, ["Scores", "Classes", "Ranking", "Calibration"]),
+        (torch.arange(150) % 50, ["Scores", "Classes", "Calibration"]),
+        (torch.arange(150) % 5 // 4, ["Scores", "Classes", "Ranking", "Thresholds", "Calibration"]),
+        (
+            (torch.rand(150, 2, generator=torch.manual_seed(0)) > 0.5).long(),
+            ["Scores", "Labels", "Ranking", "Calibration"],
+        ),
+        (torch.linspace(0, 9, 150), ["Scores", "Predictions"]),
+        (torch.zeros(150, dtype=torch.float64), ["Scores", "Predictions"]),
     ],
+    ids=["three classes", "fifty classes", "two classes", "labels", "numbers", "equal numbers"],
 )
-def test_other_targets(y: torch.Tensor, sections: list[str], tmp_path: Path) -> None:
+def test_other_targets_have_the_sections_that_apply(y: torch.Tensor, sections: list[str], tmp_path: Path) -> None:
     base = pb.data.csbm(nodes=150, features=4, seed=2)
-    data = pb.data.NodeDataset(name="own", graph=base.graph, x=base.x, y=y)
-    config = pb.train.Config.of("optbasisgnn", K=3, epochs=3)
-    made = {"data": data.dataset_identity, "protocol": "stratified", "split": 0}
-    trained = TrainedModel.of(config, pb.train.fit(config, data, data.split("stratified")), made)
-    source = Source("data set", "own", "stratified", data.fingerprint, lambda: data)
-    write_report(trained, source, tmp_path / "report.html")
+    data = NodeDataset(name="own", graph=base.graph, x=base.x, y=y, protocol="random")
+    config = Config.of("optbasisgnn", K=3, epochs=3)
+    made = {"data": data.dataset_identity, "protocol": "random", "split": 0}
+    trained = TrainedModel.of(config, pb.train.fit(config, data, data.split("random")), made)
+    write_report(trained, data, tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text()
-    assert headings(page) == sections
-    if "Confusion matrix" in sections:
-        table = page[page.index("Confusion matrix") :]
-        counts = np.array([int(cell) for cell in re.findall(r"<td>(\d+)</td>", table)]).reshape(3, 4)[:, 1:]
-        test = data.split("stratified").test
+    assert problems_of(page) == []
+    assert headings(page) == [*sections, "Filters", "Training", "Data", "Configuration"]
+    assert "NaN" not in page
+    assert "saved without the course of its training" in text_of(page)
+    if trained.target == "classification" and len(trained.classes) <= 40:
+        counts = np.array([int(n) for n in re.findall(r'data-n="(\d+)"', page)]).reshape([len(trained.classes)] * 2)
+        test = data.split("random").test
         assert counts.sum() == len(test)
         assert np.trace(counts) == (trained.predict(data)[test.numpy()] == data.y[test].numpy()).sum()
+    if len(trained.classes) == 50:
+        assert len(re.findall(r"data-n=", page)) == 41**2
+        assert "10 other classes" in text_of(page)
+
+
+@pytest.mark.parametrize(("model", "found"), [("mlp", "no polynomial filter"), ("residual", "layer 2 of 2")])
+def test_models_with_other_numbers_of_filters(model: str, found: str, tmp_path: Path) -> None:
+    options = {"blocks": 2, "K": 2} if model == "residual" else {}
+    data = pb.data.csbm(nodes=100, features=8, seed=1)
+    classifier = pb.NodeClassifier(model, epochs=3, hidden=8, **options).fit(data.graph, data.x, data.y)
+    classifier.report(tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text()
+    assert problems_of(page) == []
+    assert found in text_of(page)
+    assert "Warning: there are no test nodes" in text_of(page)
+
+
+def test_an_estimator_is_tested_on_nodes_outside_its_masks(tmp_path: Path) -> None:
+    data = pb.data.csbm(nodes=200, features=8, seed=1)
+    train, val = torch.arange(100), torch.arange(100, 150)
+    classifier = pb.NodeClassifier(epochs=5, ensemble_size=2, K=2).fit(data.graph, data.x, data.y, train, val)
+    classifier.report(tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text()
+    rest = np.arange(150, 200)
+    accuracy = (classifier.predict()[rest] == data.y.numpy()[rest]).mean()
+    assert f"On 50 test nodes, which were not used in training, its accuracy is {accuracy:.4f}" in text_of(page)
+    assert [series["name"] for series in charts_of(page)["Training loss"]["series"]][:2] == ["model 1", "model 2"]
+    classifier.save(tmp_path / "model")
+    with pytest.raises(ValueError, match="loaded from a file; use polybasis report"):
+        pb.NodeClassifier.load(tmp_path / "model").report(tmp_path / "other.html")
+
+
+def test_other_data_is_scored_on_all_its_nodes(own_model: TrainedModel, tables: Source, tmp_path: Path) -> None:
+    data = tables.open()
+    assert isinstance(data, NodeDataset)
+    other = replace(data, y=data.y.clone().index_fill_(0, torch.arange(20), -1))
+    write_report(own_model, other, tmp_path / "report.html")
+    text = text_of((tmp_path / "report.html").read_text())
+    assert "On 280 labelled nodes its" in text
+    assert "not the data that the model was trained on" in text
+    assert "Beside models" not in text
+
+
+def test_a_model_of_a_store(tmp_path: Path) -> None:
+    data = pb.data.csbm(nodes=200, features=8, seed=2)
+    store = Source.folder(precompute(write_graph_folder(tmp_path / "graph", data), tmp_path / "store", 4).path)
+    config = Config.of("optbasisgnn", precomputed=True, hidden=16, epochs=3, batch_size=64)
+    run_job(Job(config, store, "stratified", 0, 0), out=tmp_path / "model")
+    write_report(TrainedModel.load(tmp_path / "model"), store.open(), tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text()
+    assert problems_of(page) == []
+    assert "Responses" in charts_of(page)
+    assert "the graph is not part of it" in text_of(page)
+
+
+def test_data_without_known_targets_is_refused(own_model: TrainedModel, tables: Source, tmp_path: Path) -> None:
+    data = tables.open()
+    assert isinstance(data, NodeDataset)
+    with pytest.raises(ValueError, match="no labelled nodes"):
+        write_report(own_model, replace(data, y=torch.full_like(data.y, -1)), tmp_path / "report.html")
+    assert not (tmp_path / "report.html").exists()

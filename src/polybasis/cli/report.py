@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -41,9 +42,10 @@ def report(
     data_root: DataRoot = None,
     model_file: ModelFile = None,
 ) -> None:
-    """Write a page about a saved model: scores beside baselines, curves, calibration, thresholds and training.
+    """Write an interactive page about a saved model: scores beside baselines, curves, filters and training.
 
-    On the data that the model was trained on, its test nodes are scored; on other data, all labelled nodes.
+    On the data that the model was trained on, its test nodes are scored; on other data, all labelled nodes. The page
+    is one file, which needs no network.
     """
     from polybasis.cli.display import console
     from polybasis.report.model_report import write_report
@@ -53,5 +55,15 @@ def report(
     chosen = chosen_source(
         source, edges, features, labels, data_root, table_options(id, target, no_header, merge, drop)
     )
-    write_report(TrainedModel.load(model, model_file), chosen, out)
+    columns = {"--id": id, "--target": target if labels is None else None, "--merge": merge}
+    command = ["polybasis", "predict", str(model), *([] if source is None else [source])]
+    for flag, value in {"--edges": edges, "--features": features, **columns, "--data-root": data_root}.items():
+        command += [] if value is None else [flag, str(value)]
+    command += ["--no-header"] if no_header else []
+    for column in drop or ():
+        command += ["--drop", column]
+    command += [] if model_file is None else ["--model-file", str(model_file)]
+    write_report(
+        TrainedModel.load(model, model_file), chosen.open(), out, shlex.join([*command, "--out", "predictions.csv"])
+    )
     console.print(f"report in {out}", highlight=False, soft_wrap=True)

@@ -71,16 +71,40 @@ def filters_of(model: torch.nn.Module, x: Features, graph: Graph, points: int = 
     """
     if isinstance(model, Ensemble):
         raise ValueError(f"{model!r} has several models, each with filters of its own; expected a single model")
-    layers = [module for module in model.modules() if isinstance(module, FilterLayer)]
+    layers = _filter_layers(model)
     if len(layers) != 1:
         raise ValueError(f"{type(model).__name__} has {len(layers)} polynomial filters; expected a model with one")
-    layer = layers[0]
-    signal, filtered_graph = _layer_inputs(model, layer, x, graph)
-    if not isinstance(layer, OptBasisConv):
-        return _filters(layer.K, *layer.polynomials(signal, filtered_graph), points)
-    check_single(filtered_graph)
-    own = optimal_basis(filtered_graph, signal, layer.K)
-    return filters_on_basis(layer, own.gamma, own.sqrt_beta, points)
+    return filters_of_layers(model, x, graph, points)[0]
+
+
+def filters_of_layers(model: torch.nn.Module, x: Features, graph: Graph, points: int = 201) -> list[Filters]:
+    """Returns the filters of every filter layer of a trained model, in the order of its modules.
+
+    Args:
+        model: A model with filter layers.
+        x: The features, (N, in_channels); optimal bases depend on the signals that enter their layers.
+        graph: The graph, N nodes.
+        points: The number of points of the spectrum.
+
+    Raises:
+        ValueError: If the model has no polynomial filter, or filters a batch in optimal bases.
+    """
+    layers = _filter_layers(model)
+    if not layers:
+        raise ValueError(f"{type(model).__name__} has no polynomial filter")
+    found = []
+    for layer, (signal, filtered_graph) in zip(layers, _layer_inputs(model, layers, x, graph), strict=True):
+        if isinstance(layer, OptBasisConv):
+            check_single(filtered_graph)
+            own = optimal_basis(filtered_graph, signal, layer.K)
+            found.append(filters_on_basis(layer, own.gamma, own.sqrt_beta, points))
+        else:
+            found.append(_filters(layer.K, *layer.polynomials(signal, filtered_graph), points))
+    return found
+
+
+def _filter_layers(model: torch.nn.Module) -> list[FilterLayer]:
+    return [module for module in model.modules() if isinstance(module, FilterLayer)]
 
 
 def filters_on_basis(layer: FilterLayer | None, gamma: Tensor, sqrt_beta: Tensor, points: int = 201) -> Filters:
@@ -115,19 +139,25 @@ def _filters(K: int, basis: PolynomialBasis, alpha: Tensor, points: int, full_ra
     return Filters(mu, responses, basis, values, full_rank)
 
 
-def _layer_inputs(model: torch.nn.Module, layer: FilterLayer, x: Features, graph: Graph) -> tuple[Tensor, Graph]:
-    """Returns the signal and the graph that enter the filter layer in evaluation mode."""
-    inputs: list[tuple[Any, ...]] = []
-    handle = layer.register_forward_pre_hook(lambda _, arguments: inputs.append(arguments))
+def _layer_inputs(
+    model: torch.nn.Module, layers: list[FilterLayer], x: Features, graph: Graph
+) -> list[tuple[Tensor, Graph]]:
+    """Returns the signal and the graph that enter each filter layer in evaluation mode."""
+    inputs: dict[torch.nn.Module, tuple[Any, ...]] = {}
+
+    def note(layer: torch.nn.Module, arguments: tuple[Any, ...]) -> None:
+        inputs.setdefault(layer, arguments)
+
+    handles = [layer.register_forward_pre_hook(note) for layer in layers]
     training = model.training
     try:
         with torch.no_grad():
             model.eval()(x, graph)
     finally:
-        handle.remove()
+        for handle in handles:
+            handle.remove()
         model.train(training)
-    signal, filtered_graph = inputs[0][:2]
-    return signal, filtered_graph
+    return [inputs[layer][:2] for layer in layers]
 
 
 def spectral_density(graph: Graph, bins: int = 60) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -1,63 +1,100 @@
-"""Self-contained HTML pages of text, tables and figures."""
+"""Self-contained HTML pages of text, tables, charts and pictures. They load nothing from elsewhere."""
 
 from __future__ import annotations
 
 import base64
 import html
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from importlib.resources import files
 from pathlib import Path
+from typing import Literal
 
 from polybasis.files import write_atomically
+from polybasis.report.charts import Chart
 
-_STYLE = """
-:root { color-scheme: light dark; --ink: #1c1c1c; --paper: #fdfdfb; --line: #d8d8d2; --dim: #5c5c5c; }
-@media (prefers-color-scheme: dark) {
-  :root { --ink: #e6e6e3; --paper: #16181a; --line: #3a3d40; --dim: #a0a3a6; }
-}
-* { box-sizing: border-box; }
-body { margin: 0 auto; padding: 1.5rem 1rem 4rem; max-width: 54rem; background: var(--paper); color: var(--ink);
-  font: 1rem/1.55 system-ui, sans-serif; }
-h1 { font-size: 1.6rem; line-height: 1.25; } h2 { font-size: 1.2rem; margin-top: 2.5rem; }
-p, figcaption { max-width: 42rem; } figure { margin: 1.5rem 0; }
-figcaption { color: var(--dim); font-size: .92rem; margin-top: .4rem; }
-img { display: block; width: 100%; height: auto; background: #fff; border-radius: 4px; }
-.scroll { overflow-x: auto; } table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-th, td { padding: .3rem .8rem; border-bottom: 1px solid var(--line); text-align: right; }
-td { white-space: nowrap; }
-th:first-child, td:first-child { text-align: left; }
-"""
+TextKind = Literal["", "lead", "note"]
+Cell = str | tuple[str, str]  # a text, or a text and a remark in small print
 
 
 @dataclass
 class Page:
-    """An HTML page, built from top to bottom. Text is escaped and images are embedded.
+    """An HTML page, built from top to bottom. Text is escaped; the style sheet, the script and images are embedded.
 
     Args:
         title: title and first heading of the page.
     """
 
     title: str
+    _head: list[str] = field(default_factory=list)
     _parts: list[str] = field(default_factory=list)
+    _sections: dict[str, str] = field(default_factory=dict)
 
     def heading(self, text: str) -> None:
-        """Appends a section heading."""
-        self._parts.append(f"<h2>{html.escape(text)}</h2>")
+        """Appends a section heading, which is also listed at the top of the page. Headings must differ."""
+        name = re.sub(r"\W+", "-", text.lower()).strip("-") or f"section-{len(self._sections)}"
+        self._sections[name] = text
+        self._parts.append(f'<h2 id="{name}">{html.escape(text)}</h2>')
 
-    def text(self, text: str) -> None:
+    def subheading(self, text: str) -> None:
+        """Appends a heading within a section."""
+        self.add(f"<h3>{html.escape(text)}</h3>")
+
+    def text(self, text: str, kind: TextKind = "") -> None:
         """Appends a paragraph."""
-        self._parts.append(f"<p>{html.escape(text)}</p>")
+        self.add(f'<p class="{kind}">{html.escape(text)}</p>' if kind else f"<p>{html.escape(text)}</p>")
 
-    def table(self, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    def verdict(self, label: str, text: str, good: bool) -> None:
+        """Appends a highlighted sentence.
+
+        Args:
+            label: its first words.
+            text: the sentence.
+            good: whether it is good news, rather than a warning.
+        """
+        kind = "good" if good else "warning"
+        self.add(f'<p class="verdict {kind}"><b>{html.escape(label)}</b> {html.escape(text)}</p>')
+
+    def tiles(self, facts: Sequence[tuple[str, str, str]]) -> None:
+        """Appends figures in a row, each a name, a value and a remark."""
+        tiles = "".join(
+            f"<div><dt>{html.escape(name)}</dt><dd>{html.escape(value)}<small>{html.escape(remark)}</small></dd></div>"
+            for name, value, remark in facts
+        )
+        self.add(f'<dl class="tiles">{tiles}</dl>')
+
+    def table(self, header: Sequence[Cell], rows: Sequence[Sequence[Cell]], bars: Sequence[float] = ()) -> None:
         """Appends a table, which scrolls horizontally if it is wider than the page.
 
         Args:
             header: column names.
-            rows: cells.
+            rows: cells, each a text, or a text and a remark in small print.
+            bars: for each row, the length of a bar behind its last cell, between 0 and 1.
         """
-        head = "".join(f"<th>{html.escape(cell)}</th>" for cell in header)
-        body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
-        self._parts.append(f'<div class="scroll"><table><tr>{head}</tr>{body}</table></div>')
+        head = "".join(f"<th>{_cell(cell)}</th>" for cell in header)
+        body = []
+        for i, row in enumerate(rows):
+            cells = [f"<td>{_cell(cell)}</td>" for cell in row]
+            if bars:
+                cells[-1] = f'<td class="bar" style="--w:{100 * bars[i]:.1f}%">{_cell(row[-1])}</td>'
+            body.append(f"<tr>{''.join(cells)}</tr>")
+        self.add(
+            f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{"".join(body)}</tbody></table></div>'
+        )
+
+    def facts(self, rows: Sequence[tuple[str, str]]) -> None:
+        """Appends a table of names and values."""
+        body = "".join(f"<tr><td>{html.escape(name)}</td><td>{html.escape(value)}</td></tr>" for name, value in rows)
+        self.add(f'<table class="facts"><tbody>{body}</tbody></table>')
+
+    def code(self, text: str) -> None:
+        """Appends commands or code."""
+        self.add(f"<pre>{html.escape(text)}</pre>")
+
+    def charts(self, *charts: Chart) -> None:
+        """Appends charts, side by side where there is room."""
+        self.add(f'<div class="charts">{"".join(chart.html() for chart in charts)}</div>')
 
     def figure(self, image: Path, caption: str) -> None:
         """Appends an image.
@@ -72,16 +109,33 @@ class Page:
         kind = {".png": "png", ".svg": "svg+xml"}[image.suffix]
         data = base64.b64encode(image.read_bytes()).decode()
         text = html.escape(caption)
-        self._parts.append(
-            f'<figure><img alt="{text}" src="data:image/{kind};base64,{data}"><figcaption>{text}</figcaption></figure>'
+        self.add(
+            f'<figure class="picture"><img alt="{text}" src="data:image/{kind};base64,{data}">'
+            f"<figcaption>{text}</figcaption></figure>"
         )
+
+    def add(self, fragment: str) -> None:
+        """Appends HTML in which all text is escaped. What precedes the first section goes above the navigation."""
+        (self._parts if self._sections else self._head).append(fragment)
 
     def write(self, path: Path) -> None:
         """Writes the page atomically."""
-        title, body = html.escape(self.title), "\n".join(self._parts)
+        own = files("polybasis.report")
+        style, script = (own.joinpath(name).read_text("utf-8") for name in ("page.css", "page.js"))
+        links = "".join(f'<a href="#{name}">{html.escape(text)}</a>' for name, text in self._sections.items())
+        title, new_line = html.escape(self.title), "\n"
         document = (
             '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
             '<meta name="viewport" content="width=device-width, initial-scale=1">'
-            f"<title>{title}</title><style>{_STYLE}</style></head>\n<body><h1>{title}</h1>\n{body}\n</body></html>\n"
+            f"<title>{title}</title><style>\n{style}</style></head>\n<body>"
+            f"<header><h1>{title}</h1>\n{new_line.join(self._head)}</header>\n"
+            f'<nav aria-label="Sections"><div>{links}</div></nav>\n'
+            f"<main>{new_line.join(self._parts)}</main>\n<script>\n{script}</script></body></html>\n"
         )
         write_atomically(path, document.encode())
+
+
+def _cell(cell: Cell) -> str:
+    if isinstance(cell, str):
+        return html.escape(cell)
+    return html.escape(cell[0]) + (f" <small>{html.escape(cell[1])}</small>" if cell[1] else "")

@@ -31,6 +31,17 @@ class Estimate:
     low: float
     high: float
 
+    @classmethod
+    def of(cls, value: float, drawn: FloatArray) -> Estimate:
+        """A value with the interval of its bootstrap resamples.
+
+        Args:
+            value: the value.
+            drawn: the values of the resamples, (resamples,).
+        """
+        low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+        return cls(value, float(low), float(high))
+
     def __str__(self) -> str:
         return f"{self.value:.4g} ({self.low:.4g} to {self.high:.4g})"
 
@@ -136,13 +147,13 @@ def assess(
     baselines = tuple(
         Comparison(
             name,
-            _estimate(values[name], drawn[name]),
-            _estimate(better * (values["model"] - values[name]), better * (drawn["model"] - drawn[name])),
+            Estimate.of(values[name], drawn[name]),
+            Estimate.of(better * (values["model"] - values[name]), better * (drawn["model"] - drawn[name])),
         )
         for name in outputs
         if name != "model"
     )
-    score = _estimate(values["model"], drawn["model"])
+    score = Estimate.of(values["model"], drawn["model"])
     warnings = [_warning(comparison, score, trained.metric) for comparison in baselines if not comparison.beaten]
     return Assessment(trained.metric, len(split.test), score, baselines, (*warnings, *notes))
 
@@ -157,8 +168,3 @@ def _warning(comparison: Comparison, score: Estimate, metric: Metric) -> str:
         f"The model {verdict} {what[comparison.name]}: test {metric} {score.value:.4g} against "
         f"{comparison.score.value:.4g} (advantage {comparison.advantage})."
     )
-
-
-def _estimate(value: float, drawn: FloatArray) -> Estimate:
-    low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return Estimate(value, float(low), float(high))

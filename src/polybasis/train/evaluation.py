@@ -40,16 +40,12 @@ def evaluate(trained: TrainedModel, source: Source, more: Sequence[Metric] = ())
     ['labelled']
     """
     data = source.open()
-    if not len(data.labelled):
-        raise ValueError(f"{data.name} has no labelled nodes to score")
-    if data.target != trained.target:
-        raise ValueError(f"the target of {data.name} is {data.target}; the model was trained for {trained.target}")
+    check_labelled(trained, data)
     for name in more:
         metrics.check_metric(name, trained.target)
     order = class_order(trained, data)
-    made = trained.provenance
-    if made.get("data") == data.dataset_identity:
-        split = data.split(made["protocol"], made["split"])
+    split = trained.split_of(data)
+    if split is not None:
         parts = {"training": split.train, "validation": split.val, "test": split.test}
     else:
         parts = {"labelled": data.labelled}
@@ -61,6 +57,18 @@ def evaluate(trained: TrainedModel, source: Source, more: Sequence[Metric] = ())
         found = outputs[torch.searchsorted(data.labelled, nodes)]
         rows.append({"nodes": part, "count": len(nodes), **_scores(trained, data, found, nodes, order, more)})
     return rows
+
+
+def check_labelled(trained: TrainedModel, data: Data) -> None:
+    """Checks that data has targets of the model's kind.
+
+    Raises:
+        ValueError: if no node has a known target, or the target is of another kind.
+    """
+    if not len(data.labelled):
+        raise ValueError(f"{data.name} has no labelled nodes to score")
+    if data.target != trained.target:
+        raise ValueError(f"the target of {data.name} is {data.target}; the model was trained for {trained.target}")
 
 
 def class_order(trained: TrainedModel, data: Data) -> Tensor:

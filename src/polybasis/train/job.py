@@ -25,7 +25,8 @@ from polybasis.store.basis_store import BasisStore, open_store
 from polybasis.store.graph_folder import GraphFolder
 from polybasis.train.config import Config
 from polybasis.train.distributed import ProcessGroup
-from polybasis.train.fitting import FullBatch, OnEpoch, Progress, Task, fit_task, remove_checkpoints
+from polybasis.train.fitting import FullBatch, OnEpoch, Task, fit_task, remove_checkpoints
+from polybasis.train.history import History
 from polybasis.train.result_file import Claims, ResultFile
 from polybasis.train.results import Result
 
@@ -264,7 +265,7 @@ def run_job(
         task = MiniBatches(data, split, config, group)
     else:
         task = FullBatch(data, split, config)
-    history = _History(on_epoch)
+    history = History(config.stopping.epochs, on_epoch)
     fitted = fit_task(config, task, job.seed, on_epoch=history, checkpoint=checkpoint)
     result: Result = {
         "key": job.key,
@@ -296,32 +297,16 @@ def run_job(
         provenance = {name: result[name] for name in ("key", "dataset", "protocol", "split", "seed", "test_score")}
         provenance["data"] = data.dataset_identity
         provenance |= {"model_file": result["model_file"]} if file is not None else {}
-        trained = TrainedModel.of(config, fitted, provenance)
+        trained = TrainedModel.of(config, fitted, provenance | history.to_dict())
         if assessed:
             from polybasis.train.assessment import assess
 
             assert isinstance(fitted.task.data, NodeDataset)
             result["assessment"] = assess(trained, fitted.task.data, split).to_dict()
-            trained.provenance.update(assessment=result["assessment"], history=history.thinned())
+            trained.provenance["assessment"] = result["assessment"]
         if out is not None:
             trained.save(out)
     return result
-
-
-class _History:
-    """Records the training loss and the validation score of every epoch that is trained in this process."""
-
-    def __init__(self, on_epoch: OnEpoch | None) -> None:
-        self._on_epoch, self._rows = on_epoch, list[tuple[int, float, float]]()
-
-    def __call__(self, progress: Progress) -> None:
-        self._rows.append((progress.epoch, progress.train_loss, progress.val_score))
-        if self._on_epoch is not None:
-            self._on_epoch(progress)
-
-    def thinned(self, count: int = 200) -> list[tuple[int, float, float]]:
-        """At most ``count`` rows, evenly spaced."""
-        return self._rows[:: -(-len(self._rows) // count) or 1]
 
 
 def run_jobs(

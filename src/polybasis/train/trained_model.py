@@ -248,6 +248,11 @@ class TrainedModel:
         probabilities = self.probabilities(self.logits(data, nodes)).numpy()[:, 1]
         return replace(self, threshold=choose_threshold(probabilities, data.y[nodes].numpy(), **criterion))
 
+    def split_of(self, data: Data) -> Split | None:
+        """The split the model was trained on; None if it was trained on other data."""
+        made = self.provenance
+        return data.split(made["protocol"], made["split"]) if made.get("data") == data.dataset_identity else None
+
     def check(self, data: Data) -> None:
         """Checks that the model can be applied to the data.
 

@@ -1,0 +1,99 @@
+"""The parts of a report on training: curves, configuration, provenance and use."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+
+from polybasis.report.charts import GREY, Chart, Series
+from polybasis.report.metric_words import metric_name
+from polybasis.report.page import Page
+from polybasis.train.trained_model import TrainedModel
+
+
+def add_training(page: Page, trained: TrainedModel) -> None:
+    """Adds loss and validation score by epoch, with the kept epoch; of every model of an ensemble."""
+    made = trained.provenance
+    page.heading("Training")
+    if not made.get("history"):
+        page.text("The model was saved without the course of its training; models that are trained now have it.")
+        return
+    history = np.asarray(made["history"], dtype=np.float64)
+    length = trained.config.stopping.epochs
+    number = (history[:, 0] // length).astype(int)
+    parts = [history[number == i] for i in np.unique(number)]
+    kept = [epoch % length + 1 for epoch in made.get("kept_epochs", ())]
+    if history[0, 0] > 0:
+        page.text(f"The run was resumed at epoch {history[0, 0] + 1:.0f}; earlier epochs are not recorded.", "note")
+    epochs = f"Trained for {trained.epochs:,} epochs" + (f" by {len(parts)} models" if len(parts) > 1 else "")
+    page.text(f"{epochs}; validation {metric_name(trained.metric)} of the saved model: {trained.val_score:.4g}.")
+    page.charts(
+        _curves("Training loss", "loss", parts, kept, 1, "log" if (history[:, 1] > 0).all() else "linear"),
+        _curves("Validation score", metric_name(trained.metric), parts, kept, 2, "linear"),
+    )
+
+
+def _curves(title: str, what: str, parts: list[Any], kept: list[int], column: int, scale: Any) -> Chart:
+    series = []
+    for i, rows in enumerate(parts):
+        name = what if len(parts) == 1 else f"model {i + 1}"
+        series.append(Series(name=name, x=rows[:, 0] % 10**9 + 1, y=rows[:, column], colour=i + column - 1))
+    for i, epoch in enumerate(kept):
+        name = f"kept epoch {epoch}" + ("" if len(kept) == 1 else f" of model {i + 1}")
+        series.append(Series(name=name, x=[epoch], kind="rule", colour=GREY if len(kept) == 1 else i + column - 1))
+    return Chart(title=title, xlabel="epoch", ylabel=what, series=series, yscale=scale)
+
+
+def add_configuration(page: Page, trained: TrainedModel) -> None:
+    """Adds the model, its configuration and where it comes from."""
+    made = trained.provenance
+    page.heading("Configuration")
+    facts = [("model", repr(trained.model))]
+    if trained.calibration is not None:
+        method = trained.calibration.method
+        facts.append(
+            (
+                "calibration",
+                method + (f", T = {trained.calibration.temperature:.4g}" if method == "temperature" else ""),
+            )
+        )
+    if trained.threshold is not None:
+        found = trained.threshold
+        facts.append(("threshold", f"{found.value:.4g}, chosen for {found.criterion} {found.level:.4g}"))
+    for section, values in trained.config.to_dict().items():
+        for name, value in (values if isinstance(values, dict) else {section: values}).items():
+            if value is not None and value != {}:
+                facts.append((f"{section}.{name}" if isinstance(values, dict) else name, _text(value)))
+    page.facts(facts)
+    page.subheading("Provenance")
+    names = ("dataset", "data", "protocol", "split", "seed", "key", "model_file", "versions", "code")
+    known = [(name, _text(made[name])) for name in names if made.get(name) is not None]
+    page.facts(known)
+    missing = [name for name in ("dataset", "protocol", "split") if made.get(name) is None]
+    if missing:
+        page.text(f"Not recorded in the model: {', '.join(missing)}.", "note")
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_text(part)}" for name, part in value.items())
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def add_use(page: Page, trained: TrainedModel, command: str) -> None:
+    """Adds how to predict with the model.
+
+    Args:
+        page: the page.
+        trained: the model.
+        command: the command or code.
+    """
+    page.heading("Predict")
+    what = {"classification": "class", "multi-label": "labels", "regression": "number"}[trained.target]
+    extra = "" if trained.target == "regression" else ", with probabilities"
+    page.text(f"The {what} of every node{extra}:")
+    page.code(command)
+    if trained.nodes is not None:
+        page.text("The model is transductive: it predicts only for the graph it was trained on.", "note")

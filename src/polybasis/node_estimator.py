@@ -44,8 +44,9 @@ class NodeEstimator(Parameters, ABC):
     All of these, each of the ``arguments`` included, are parameters for ``get_params``, ``set_params`` and
     scikit-learn's ``clone``. :meth:`fit` checks them.
 
-    Unless ``config`` is given, defaults are those for own data, see :meth:`polybasis.train.Config.for_own_data`:
-    the output bias starts at the prior, and predictions do not change with the size of the graph.
+    Unless ``config`` is given, defaults are those for own data, see :meth:`polybasis.train.Config.of_own_data`:
+    filters of degree 5, at most 500 epochs with a patience of 50, an output bias that starts at the prior, and
+    predictions that do not change with the size of the graph.
 
     After :meth:`fit`: ``model_``, ``config_``, ``val_score_``, ``epochs_``, ``history_`` (for each epoch a dictionary
     of ``epoch``, ``train_loss`` and ``val_score``) and, with ``model="auto"``, ``candidates_``.
@@ -157,7 +158,7 @@ class NodeEstimator(Parameters, ABC):
         if self.time_limit is not None and not auto:
             raise ValueError("time_limit applies only to model='auto'; for other models, use epochs and patience")
         if config is None:
-            config = Config.of("mlp" if auto else SHORT_NAMES.get(name, name), **arguments).for_own_data()
+            config = Config.of_own_data("mlp" if auto else SHORT_NAMES.get(name, name), **arguments)
         return config, auto
 
     def _key(self, config: Config, data: NodeDataset, split: Split) -> str:

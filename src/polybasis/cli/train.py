@@ -227,10 +227,13 @@ def _configuration(
             raise ValueError(f"--model is {model}; {path} is for {chosen.model.name}")
     else:
         name = model or "optbasisgnn"
-        published = load_preset(name, source.name)
-        if published is None or published.model.precomputed != precomputed:
-            published = Config.of(name, precomputed=precomputed)
-        chosen = published
+        published = None if source.kind == "tables" else load_preset(name, source.name)
+        if source.kind == "tables":
+            chosen = Config.of_own_data(name)
+        elif published is None or published.model.precomputed != precomputed:
+            chosen = Config.of(name, precomputed=precomputed)
+        else:
+            chosen = published
     for table in ("lr", "weight_decay"):
         if isinstance(values.get(table), dict):  # some roles only; the others keep their values
             values[table] = getattr(chosen.optimizer, table) | values[table]

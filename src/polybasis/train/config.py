@@ -51,6 +51,8 @@ OutputBias = Literal["prior", "random"]
 RegressionLoss = Literal["squared", "huber"]
 Preset = Literal["published", "tuned", "honest"]
 BATCH_SIZE = 10_000  # default for models on a precomputed basis
+OWN_EPOCHS, OWN_PATIENCE = 500, 50  # defaults for the user's own data, see Config.of_own_data
+OWN_DEGREE = 5  # the highest default degree of filters there
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,8 @@ class StoppingConfig:
         epochs: maximum number of epochs.
         patience: epochs without improvement after which training stops.
         early_stopping: the quantity that must improve: the validation ``score`` or the validation ``loss``; ties go to
-            the later epoch. ``none``: train for exactly ``epochs`` epochs and keep the last one.
+            the later epoch. ``none``: train for exactly ``epochs`` epochs and keep the last one. With few
+            validation nodes of a class, the score is smoothed; see :mod:`polybasis.train.early_stopping`.
         metric: the metric of the score, see :mod:`polybasis.data.metrics`. None: the data set's metric.
     """
 
@@ -193,6 +196,29 @@ class Config:
             "stopping": StoppingConfig(epochs=200, patience=30),
         }
         return _changed(cls, sections, values)
+
+    @classmethod
+    def of_own_data(cls, model: str, **values: Any) -> Config:
+        """The default configuration of a model for the user's own data, with some values changed.
+
+        Published models are trained for at most 1000 epochs with a patience of 200, and their filters have degree 10.
+        On own data, of any size, the defaults are 500 epochs, a patience of 50 and degree 5, which take a fraction of
+        the time; the others are those of :meth:`for_own_data`.
+
+        Args:
+            model: name of the model.
+            values: anything :meth:`replace` accepts.
+
+        Raises:
+            ValueError: for an unknown model or value.
+
+        >>> Config.of_own_data("favardgnn").model.arguments
+        {'K': 5}
+        """
+        defaults: dict[str, Any] = {"epochs": OWN_EPOCHS, "patience": OWN_PATIENCE}
+        if _hyperparameters(model_class(model)).get("K", 0) > OWN_DEGREE:
+            defaults["K"] = OWN_DEGREE
+        return cls.of(model, **{**defaults, **model_class(model).training_defaults, **values}).for_own_data()
 
     def replace(self, **values: Any) -> Config:
         """This configuration with some values changed.

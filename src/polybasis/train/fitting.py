@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from polybasis.data.dataset import LabelledNodes, NodeDataset, Split
-from polybasis.data.metrics import has_both_outcomes, sign
+from polybasis.data.metrics import sign
 from polybasis.features import transform_features
 from polybasis.krylov.operators import NonFiniteError
 from polybasis.nn.models.label_reuse import LabelReuse
@@ -23,6 +23,7 @@ from polybasis.nn.models.model import Inputs, Model
 from polybasis.nn.models.precomputed import PrecomputedGNN
 from polybasis.train.checkpoint import read_checkpoint, write_checkpoint
 from polybasis.train.config import Config, make_ensemble
+from polybasis.train.early_stopping import is_noisy, smoothed, stopping_warning
 from polybasis.train.objective import Objective
 
 CHECKPOINT_SECONDS = 20.0
@@ -236,13 +237,9 @@ def fit_task(
     for name, nodes in zip(("training", "validation"), task.split, strict=False):
         if len(nodes) == 0:
             raise ValueError(f"{task.data.name} has no {name} nodes in this split")
-    metric, val = task.objective.metric, task.split.val
-    if metric in ("roc_auc", "average_precision") and not has_both_outcomes(task.data.y[val]):
-        warnings.warn(
-            f"all validation nodes of {task.data.name} have the same class; {metric} is constant on them and cannot "
-            "tell epochs apart: choose other validation nodes, or early_stopping='loss'",
-            stacklevel=2,
-        )
+    warning = stopping_warning(config.stopping.early_stopping, task.objective, task.split.val, task.data.classes)
+    if warning:
+        warnings.warn(f"{task.data.name}: {warning}", stacklevel=2)
     size = config.ensemble_size
     if size == 1:
         return _fit_single(config, task, seed, on_epoch, checkpoint, keep=False)
@@ -298,11 +295,13 @@ class Run:
         self._best_logits: Tensor | None = None
         self._best_rank, self.best_score, self._best_epoch, self._epoch = -float("inf"), 0.0, -1, -1
         self._seconds, self._diverged = 0.0, False
+        self._smooth, self._smoothed = is_noisy(task.objective, task.split.val), 0.0
         self.progress: Progress | None = None
         if checkpoint is not None and checkpoint.exists():
             self._best, state = read_checkpoint(checkpoint, self._models, self._optimizer)
             self._best_rank, self.best_score = state["best_rank"], state["best_score"]
             self._best_epoch, self._epoch, self._seconds = state["best_epoch"], state["epoch"], state["seconds"]
+            self._smoothed = state.get("smoothed", 0.0)
         self._random = torch.get_rng_state()
         task.agree(self._epoch + 1)
 
@@ -338,8 +337,10 @@ class Run:
         self._diverged = False
         objective = task.objective
         val_score, val_loss = objective.score(logits, val), float(objective.loss(logits, val))
-        ranks = {"score": sign(objective.metric) * val_score, "loss": -val_loss, "none": self._epoch}
-        rank = ranks[stopping.early_stopping]
+        if self._smooth:
+            self._smoothed = smoothed(self._smoothed, val_score)
+        score_rank = self._smoothed if self._smooth else sign(objective.metric) * val_score
+        rank = {"score": score_rank, "loss": -val_loss, "none": self._epoch}[stopping.early_stopping]
         if isfinite(val_loss) and rank >= self._best_rank:  # ties go to the later epoch
             self._best_rank, self.best_score, self._best_epoch = rank, val_score, self._epoch
             self._best = {name: value.detach().clone() for name, value in self._validated.state_dict().items()}
@@ -354,6 +355,7 @@ class Run:
             "best_rank": self._best_rank,
             "best_score": self.best_score,
             "best_epoch": self._best_epoch,
+            "smoothed": self._smoothed,
         }
         torch.set_rng_state(self._random)
         write_checkpoint(checkpoint, self._models, self._optimizer, self._best, numbers)

@@ -2,9 +2,10 @@
 
     python benchmarks/fraud_scores.py fraud --users 200000
 
-This writes the tables to the folder unless they are there, runs `polybasis train` and `polybasis predict` for both weeks
-with all defaults, appends a line to ``results/fraud/scores.jsonl`` and writes ``results/fraud/README.md`` from all lines.
-Scores are those of users whose label was not in the files. ``--flags "--drop amount"`` adds flags to all commands.
+This writes the tables to the folder unless they are there, runs `polybasis train` and `polybasis predict` for both
+weeks with all defaults, appends a line to ``results/fraud/scores.jsonl`` and writes ``results/fraud/README.md`` from
+all lines. Scores are those of users whose label was not in the files. ``--flags "--drop amount"`` changes the flags of
+all commands.
 """
 
 from __future__ import annotations
@@ -74,7 +75,9 @@ def scored(week: Path, predictions: Path, names: set[str]) -> list[float]:
     """The areas of predictions for some users."""
     table, fraud = pyarrow.csv.read_csv(predictions), truth(week)
     rows = [
-        (fraud[name], score) for name, score in zip(*(table[c].to_pylist() for c in ("node", "score"))) if name in names
+        (fraud[name], score)
+        for name, score in zip(table["node"].to_pylist(), table["score"].to_pylist(), strict=True)
+        if name in names
     ]
     return areas(np.array([row[0] for row in rows]), np.array([row[1] for row in rows]))
 
@@ -138,7 +141,7 @@ def page(lines: list[dict[str, Any]]) -> str:
     """The page of all results."""
     rows = ["| " + " | ".join(COLUMNS.values()) + " |", "| " + "--- | " * len(COLUMNS)]
     for line in lines:
-        ratio = "" if line["amount_ratio"] == fraud_tables.AMOUNT_RATIO else f", amounts × {line['amount_ratio']:g}"
+        ratio = "" if line["amount_ratio"] == fraud_tables.AMOUNT_RATIO else f", amounts times {line['amount_ratio']:g}"
         cells = {**line, "users": f"{line['users']:,}{ratio}", "flags": f"`{line['flags']}`"}
         shown = [cells[name] for name in COLUMNS]
         rows.append(

@@ -10,12 +10,14 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
 from polybasis.data import metrics
 from polybasis.data.dataset import NodeDataset, Split
 from polybasis.data.metrics import Metric, sign
 from polybasis.train.bootstrap import FloatArray, bootstrap
 from polybasis.train.columns_only import columns_only
+from polybasis.train.early_stopping import FEWEST, rarer_class
 from polybasis.train.objective import Objective
 from polybasis.train.trained_model import TrainedModel
 
@@ -122,6 +124,8 @@ def assess(
             outputs["columns only"] = columns_only(objective, data, split, trained.config.feature_transform)
         except ImportError:
             notes.append("The columns-only baseline is left out: install scikit-learn to have it.")
+    if (few := _few_nodes(data, split.test)) is not None:
+        notes.append(f"{few}; the interval shows how little such a score says. Label more nodes.")
     y, better = data.y[split.test], sign(trained.metric)
     drawn = bootstrap(outputs, y, trained.metric, trained.target, resamples, seed)
     values = {name: metrics.score(trained.metric, trained.target, found, y) for name, found in outputs.items()}
@@ -139,15 +143,29 @@ def assess(
     return Assessment(trained.metric, len(split.test), score, baselines, (*warnings, *notes))
 
 
+def _few_nodes(data: NodeDataset, nodes: Tensor) -> str | None:
+    """A clause that says so if one of two classes has fewer than 20 of the test nodes; otherwise None."""
+    if data.target != "classification" or data.num_classes != 2:
+        return None
+    rarer, count = rarer_class(data.y[nodes])
+    if count >= FEWEST:
+        return None
+    verb = "is" if count == 1 else "are"
+    return f"Only {count} of {len(nodes):,} test nodes {verb} of class {str(data.classes[rarer])!r}"
+
+
 def _warning(comparison: Comparison, score: Estimate, metric: Metric) -> str:
     what = {
         "majority": "a constant prediction",
         "columns only": "a linear model of the columns, which ignores the graph",
     }
-    verdict = "is worse than" if comparison.advantage.high < 0 else "does not beat"
+    scores = f"test {metric} {score.value:.4g} against {comparison.score.value:.4g}"
+    low, high = comparison.advantage.low, comparison.advantage.high
+    if high < 0:
+        return f"The model is worse than {what[comparison.name]}: {scores}."
     return (
-        f"The model {verdict} {what[comparison.name]}: test {metric} {score.value:.4g} against "
-        f"{comparison.score.value:.4g} (advantage {comparison.advantage})."
+        f"The model is not clearly better than {what[comparison.name]}: {scores}, and the difference may be chance "
+        f"(95 % interval {low:+.4g} to {high:+.4g})."
     )
 
 

@@ -66,7 +66,7 @@ def stopping_warning(configured: EarlyStopping, objective: Objective, val: Tenso
         rarer, count = rarer_class(y)
         nodes = "node is" if count == 1 else "nodes are"
         return (
-            f"only {count} validation {nodes} of class {str(names[rarer])!r}; with fewer than {FEWEST}, {metric} varies "
-            "by chance: early stopping uses its moving average over the epochs"
+            f"only {count} validation {nodes} of class {str(names[rarer])!r}; with fewer than {FEWEST}, {metric} "
+            "varies by chance: early stopping uses its moving average over the epochs"
         )
     return ""

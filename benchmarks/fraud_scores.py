@@ -4,8 +4,8 @@
 
 This writes the tables to the folder unless they are there, runs `polybasis train` and `polybasis predict` for both
 weeks with all defaults, appends a line to ``results/fraud/scores.jsonl`` and writes ``results/fraud/README.md`` from
-all lines. Scores are those of users whose label was not in the files. ``--flags "--drop amount"`` changes the flags of
-all commands.
+all lines. Commands that have run in the folder are not repeated. Scores are those of users whose label was not in the
+files. ``--flags "--drop amount"`` changes the flags of all commands.
 """
 
 from __future__ import annotations
@@ -21,13 +21,12 @@ from typing import Any
 
 import fraud_tables
 import numpy as np
+import pyarrow as pa
 import pyarrow.csv
-import torch
 from numpy.typing import NDArray
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 import polybasis as pb
-from polybasis.data.dataset import Split
 from polybasis.train import Config
 from polybasis.train.columns_only import columns_only
 from polybasis.train.objective import Objective
@@ -49,15 +48,18 @@ COLUMNS = {
 }
 
 
-def measured(*arguments: object) -> tuple[float, float]:
-    """Runs polybasis; returns its CPU time in seconds and its peak memory in GB."""
-    process = subprocess.Popen([sys.executable, "-m", "polybasis", *map(str, arguments)])
-    _, status, usage = os.wait4(process.pid, 0)
-    if status:
-        raise SystemExit(f"polybasis {arguments[0]} failed")
-    figures = usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024 / 1e9
-    print(f"{arguments[0]}: {figures[0]:.1f} s of CPU time, {figures[1]:.2f} GB", flush=True)
-    return figures
+def measured(record: Path, *arguments: object) -> dict[str, float]:
+    """Runs polybasis unless there is a record; returns CPU time and time in seconds, and peak memory in GB."""
+    if not record.exists():
+        start = time.monotonic()
+        process = subprocess.Popen([sys.executable, "-m", "polybasis", *map(str, arguments)])
+        _, status, usage = os.wait4(process.pid, 0)
+        if status:
+            raise SystemExit(f"polybasis {arguments[0]} failed")
+        figures = {"cpu": usage.ru_utime + usage.ru_stime, "seconds": time.monotonic() - start}
+        record.write_text(json.dumps({**figures, "memory": usage.ru_maxrss * 1024 / 1e9}))
+    found: dict[str, float] = json.loads(record.read_text())
+    return found
 
 
 def areas(fraud: NDArray[np.bool_], scores: NDArray[Any]) -> list[float]:
@@ -82,6 +84,31 @@ def scored(week: Path, predictions: Path, names: set[str]) -> list[float]:
     return areas(np.array([row[0] for row in rows]), np.array([row[1] for row in rows]))
 
 
+def references(record: Path, week: Path, tables: dict[str, pa.Table], flags: list[str]) -> dict[str, Any]:
+    """Figures that do not depend on a graph model, unless they are recorded: labels, the oracle and the columns."""
+    if not record.exists():
+        options = dict(zip(flags[::2], flags[1::2], strict=True))
+        drop = [options["--drop"]] if "--drop" in options else []
+        files = [week / f"{name}.csv" for name in ("edges", "users", "labels")]
+        data = pb.data.read_tables(*files, merge=options.get("--merge"), drop=drop)
+        assert data.nodes is not None
+        unknown = (data.y < 0).nonzero()[:, 0]
+        split = data.split()._replace(test=unknown)
+        objective = Objective.of(Config.of("mlp"), data, split.train)
+        linear = columns_only(objective, data.prepared(data.split()), split)
+        known = truth(week)
+        fraud = np.array([known[name] for name in data.nodes[unknown.numpy()].tolist()])
+        scores, everyone = fraud_tables.oracle(tables, weighted=not drop)
+        found = {
+            "labelled": f"{len(data.labelled):,} ({int((data.y == 1).sum())})",
+            "oracle": areas(everyone, scores),
+            "columns_only": areas(fraud, (linear[:, 1] - linear[:, 0]).numpy()),
+        }
+        record.write_text(json.dumps(found))
+    recorded: dict[str, Any] = json.loads(record.read_text())
+    return recorded
+
+
 def run(folder: Path, users: int, seed: int, amount_ratio: float, flags: list[str]) -> dict[str, Any]:
     """Runs the commands and returns the figures."""
     weeks = [folder / "week1", folder / "week2"]
@@ -91,50 +118,35 @@ def run(folder: Path, users: int, seed: int, amount_ratio: float, flags: list[st
         if not week.exists():
             for name, table in population.week(number).items():
                 fraud_tables.write(table, week / f"{name}.csv")
+    compared = references(folder / "references.json", weeks[0], tables, flags)
     files = [["--edges", week / "edges.csv", "--features", week / "users.csv", *flags] for week in weeks]
-    model, start = folder / f"model-{time.time_ns()}", time.monotonic()
-    trained = measured("train", *files[0], "--labels", weeks[0] / "labels.csv", "--out", model,
-                       "--results", model.with_suffix(".jsonl"))  # fmt: skip
-    seconds = time.monotonic() - start
-    scores = [folder / f"scores{number}.csv" for number in (1, 2)]
-    predicted = [measured("predict", model, *given, "--out", out) for given, out in zip(files, scores, strict=True)]
-    data = pb.data.read_tables(
-        weeks[0] / "edges.csv", weeks[0] / "users.csv", weeks[0] / "labels.csv", **_options(flags)
-    )
-    split = data.split()
-    unknown = torch.ones(len(data.y), dtype=torch.bool).index_fill_(0, data.labelled, False).nonzero()[:, 0]
-    assert data.nodes is not None
-    before = truth(weeks[0])
-    rest, new = set(data.nodes[unknown.numpy()].tolist()), set(truth(weeks[1])) - set(before)
-    split = Split(split.train, split.val, unknown)
-    prepared = data.prepared(split)
-    linear = columns_only(Objective.of(Config.of("mlp"), data, split.train), prepared, split)
-    fraud = np.array([before[name] for name in data.nodes[unknown.numpy()].tolist()])
-    result = json.loads(model.with_suffix(".jsonl").read_text().splitlines()[-1])
+    model, results, scores = folder / "model", folder / "model.jsonl", [folder / "scores1.csv", folder / "scores2.csv"]
+    labels = ["--labels", weeks[0] / "labels.csv", "--out", model, "--results", results]
+    trained = measured(folder / "train.json", "train", *files[0], *labels)
+    predicted = [
+        measured(out.with_suffix(".json"), "predict", model, *given, "--out", out)
+        for given, out in zip(files, scores, strict=True)
+    ]
+    before, after = set(truth(weeks[0])), set(truth(weeks[1]))
+    unlabelled = after - set(tables["labels"]["user"].to_pylist())
+    result = json.loads(results.read_text().splitlines()[-1])
     return {
         "users": users,
         "seed": seed,
         "amount_ratio": amount_ratio,
         "flags": " ".join(flags),
-        "labelled": f"{len(data.labelled):,} ({int((data.y == 1).sum())})",
-        "oracle": areas(*reversed(fraud_tables.oracle(tables, "--drop" not in flags))),
-        "columns_only": areas(fraud, (linear[:, 1] - linear[:, 0]).numpy()),
-        "week1": scored(weeks[0], scores[0], rest),
-        "week2": scored(weeks[1], scores[1], rest | new),
-        "new": scored(weeks[1], scores[1], new),
+        **compared,
+        "week1": scored(weeks[0], scores[0], unlabelled & before),
+        "week2": scored(weeks[1], scores[1], unlabelled),
+        "new": scored(weeks[1], scores[1], after - before),
         "epochs": result["epochs"],
-        "train_cpu": round(trained[0], 1),
-        "train_seconds": round(seconds, 1),
-        "predict_cpu": round(predicted[1][0], 1),
-        "memory": round(max(trained[1], *(peak for _, peak in predicted)), 2),
+        "train_cpu": round(trained["cpu"]),
+        "train_seconds": round(trained["seconds"]),
+        "predict_cpu": round(predicted[1]["cpu"]),
+        "memory": round(max(figures["memory"] for figures in (trained, *predicted)), 2),
         "config": result["config"],
         "code": result["code"],
     }
-
-
-def _options(flags: list[str]) -> dict[str, Any]:
-    pairs = dict(zip(flags[::2], flags[1::2], strict=True))
-    return {"merge": pairs.get("--merge"), "drop": [pairs["--drop"]] if "--drop" in pairs else []}
 
 
 def page(lines: list[dict[str, Any]]) -> str:

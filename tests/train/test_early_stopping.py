@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -36,47 +36,63 @@ def config(**values: Any) -> Config:
     return Config.of("optbasisgnn", **{"K": 2, "hidden": 8, "epochs": 40, "scale": "signal", **values})
 
 
-def epochs_of(count: int, **values: Any) -> tuple[list[float], int]:
-    """The validation scores of all epochs, and the epoch that is kept."""
-    data, split = with_positives(count)
-    run = Run(config(**values), FullBatch(data, split, config(**values)), seed=0)
-    scores = []
-    while not run.finished:
-        progress = run.train_epoch()
-        assert progress is not None
-        scores.append(progress.val_score)
-    return scores, progress.best_epoch
+Epochs = Callable[..., tuple[int, int]]
+
+
+@pytest.fixture
+def epochs(monkeypatch: pytest.MonkeyPatch) -> Epochs:
+    """Trains with scripted validation scores; returns the number of epochs and the one that is kept."""
+
+    def train(scores: list[float], positives: int, **values: Any) -> tuple[int, int]:
+        script = iter(scores)
+        monkeypatch.setattr(Objective, "score", lambda *_: next(script))
+        data, split = with_positives(positives)
+        changed = config(epochs=len(scores), **values)
+        run, count = Run(changed, FullBatch(data, split, changed), seed=0), 0
+        while not run.finished:
+            run.train_epoch()
+            count += 1
+        assert run.progress is not None
+        return count, run.progress.best_epoch
+
+    return train
 
 
 def last_maximum(values: Any) -> int:
     return len(values) - 1 - int(np.argmax(np.asarray(values)[::-1]))
 
 
-def test_few_positive_nodes_are_scored_by_the_moving_average() -> None:
-    scores, kept = epochs_of(3)
-    average = lfilter([0.1], [1, -0.9], scores)
-    assert kept == last_maximum(average)
-    assert last_maximum(scores) != kept  # otherwise this test could not fail
+RANDOM = np.random.default_rng(4).random(60).round(2).tolist()
 
 
-def test_enough_positive_nodes_are_scored_directly() -> None:
-    scores, kept = epochs_of(20)
-    assert kept == last_maximum(scores)
-    assert last_maximum(lfilter([0.1], [1, -0.9], scores)) != kept
+def test_few_positive_nodes_are_scored_by_the_moving_average(epochs: Epochs) -> None:
+    average = lfilter([0.1], [1, -0.9], RANDOM)
+    assert epochs(RANDOM, 3) == (60, last_maximum(average))
+    assert last_maximum(average) != last_maximum(RANDOM)
 
 
-@pytest.fixture
-def lucky_start(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_enough_positive_nodes_are_scored_directly(epochs: Epochs) -> None:
+    assert epochs(RANDOM, 20) == (60, last_maximum(RANDOM))
+
+
+def test_a_lucky_start_does_not_end_training(epochs: Epochs) -> None:
     """The first epochs happen to rank the few positive nodes first; later the ranking is good."""
-    scores: Iterator[float] = iter([0.6, 1.0, 1.0, 0.4, 0.5, *([0.9] * 100)])
-    monkeypatch.setattr(Objective, "score", lambda *_: next(scores))
+    lucky = [0.6, 1.0, 1.0, 0.4, 0.5, *([0.9] * 35)]
+    assert epochs(lucky, 3, patience=20) == (40, 39)
+    assert epochs(lucky, 20, patience=20) == (22, 2)
 
 
-@pytest.mark.usefixtures("lucky_start")
-def test_a_lucky_start_does_not_end_training() -> None:
-    scores, kept = epochs_of(3, patience=20)
-    assert len(scores) == 40
-    assert kept == 39
+def test_patience_ends_a_plateau(epochs: Epochs) -> None:
+    """A perfect ranking cannot improve; the average approaches it forever. Equal accuracies are improvements."""
+    assert epochs([1.0] * 300, 20, patience=5) == (6, 5)
+    count, kept = epochs([1.0] * 300, 3, patience=5)
+    assert 40 < count == kept + 1 < 80
+    assert epochs([1.0] * 50, 20, patience=5, metric="accuracy") == (50, 49)
+
+
+def test_a_slow_improvement_is_not_a_plateau(epochs: Epochs) -> None:
+    slow = (0.5 + 2e-4 * np.arange(300)).tolist()
+    assert epochs(slow, 3, patience=20) == (300, 299)
 
 
 def test_the_average_is_part_of_a_checkpoint(tmp_path: Path) -> None:

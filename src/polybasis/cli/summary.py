@@ -26,7 +26,7 @@ def plan(job: Job) -> list[str]:
     from polybasis.train.objective import scoring_metric
 
     config, data = job.config, cast("NodeDataset", job.source.open())
-    degree = config.hyperparameters().get("K")
+    degree = (config.hyperparameters() | config.model.arguments).get("K")
     size = f"{config.model.hidden} channels" + ("" if degree is None else f", degree {degree}")
     stopping = config.stopping
     length = f"at most {stopping.epochs} epochs, patience {stopping.patience}"

@@ -10,14 +10,13 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from torch import Tensor
 
 from polybasis.data import metrics
 from polybasis.data.dataset import NodeDataset, Split
 from polybasis.data.metrics import Metric, sign
 from polybasis.train.bootstrap import FloatArray, bootstrap
 from polybasis.train.columns_only import columns_only
-from polybasis.train.early_stopping import FEWEST, rarer_class
+from polybasis.train.early_stopping import is_noisy, rarer_class
 from polybasis.train.objective import Objective
 from polybasis.train.trained_model import TrainedModel
 
@@ -124,8 +123,6 @@ def assess(
             outputs["columns only"] = columns_only(objective, data, split, trained.config.feature_transform)
         except ImportError:
             notes.append("The columns-only baseline is left out: install scikit-learn to have it.")
-    if (few := _few_nodes(data, split.test)) is not None:
-        notes.append(f"{few}; the interval shows how little such a score says. Label more nodes.")
     y, better = data.y[split.test], sign(trained.metric)
     drawn = bootstrap(outputs, y, trained.metric, trained.target, resamples, seed)
     values = {name: metrics.score(trained.metric, trained.target, found, y) for name, found in outputs.items()}
@@ -140,18 +137,15 @@ def assess(
     )
     score = _estimate(values["model"], drawn["model"])
     warnings = [_warning(comparison, score, trained.metric) for comparison in baselines if not comparison.beaten]
+    if is_noisy(objective, split.test):
+        rarer, count = rarer_class(y)
+        label = repr(str(data.classes[rarer]))
+        if count == 0:
+            warnings = [f"No test node is of class {label}, so {trained.metric} says nothing. Label more nodes."]
+        elif warnings:
+            nodes = f"{count} of {len(y):,} test nodes {'is' if count == 1 else 'are'}"
+            warnings.append(f"Only {nodes} of class {label}, which says little about either. Label more nodes.")
     return Assessment(trained.metric, len(split.test), score, baselines, (*warnings, *notes))
-
-
-def _few_nodes(data: NodeDataset, nodes: Tensor) -> str | None:
-    """A clause that says so if one of two classes has fewer than 20 of the test nodes; otherwise None."""
-    if data.target != "classification" or data.num_classes != 2:
-        return None
-    rarer, count = rarer_class(data.y[nodes])
-    if count >= FEWEST:
-        return None
-    verb = "is" if count == 1 else "are"
-    return f"Only {count} of {len(nodes):,} test nodes {verb} of class {str(data.classes[rarer])!r}"
 
 
 def _warning(comparison: Comparison, score: Estimate, metric: Metric) -> str:

@@ -101,7 +101,8 @@ class StoppingConfig:
 
     Attributes:
         epochs: maximum number of epochs.
-        patience: epochs without improvement after which training stops.
+        patience: epochs without improvement after which training stops. An equal score counts as an improvement,
+            unless it is that of a perfect ranking.
         early_stopping: the quantity that must improve: the validation ``score`` or the validation ``loss``; ties go to
             the later epoch. ``none``: train for exactly ``epochs`` epochs and keep the last one. With few
             validation nodes of a class, the score is smoothed; see :mod:`polybasis.train.early_stopping`.

@@ -11,6 +11,7 @@ from polybasis.train.objective import Objective
 FEWEST = 20  # validation nodes of the rarer of two classes, for a score that can tell epochs apart
 COMPARES_CLASSES: tuple[Metric, ...] = ("roc_auc", "average_precision", "f1", "balanced_accuracy")
 DECAY = 0.9
+LEAST_GAIN = 1e-3  # of the moving average, to count as an improvement
 
 
 def rarer_class(y: Tensor) -> tuple[int, int]:
@@ -43,6 +44,11 @@ def smoothed(average: float, score: float) -> float:
         score: the score of this epoch.
     """
     return DECAY * average + (1 - DECAY) * score
+
+
+def is_perfect_ranking(metric: Metric, score: float) -> bool:
+    """Whether all positive nodes are ranked before all others, so that no later epoch can be better."""
+    return metric in ("roc_auc", "average_precision") and score >= 1
 
 
 def stopping_warning(configured: EarlyStopping, objective: Objective, val: Tensor, names: tuple[object, ...]) -> str:

@@ -23,7 +23,7 @@ from polybasis.nn.models.model import Inputs, Model
 from polybasis.nn.models.precomputed import PrecomputedGNN
 from polybasis.train.checkpoint import read_checkpoint, write_checkpoint
 from polybasis.train.config import Config, make_ensemble
-from polybasis.train.early_stopping import is_noisy, smoothed, stopping_warning
+from polybasis.train.early_stopping import LEAST_GAIN, is_noisy, is_perfect_ranking, smoothed, stopping_warning
 from polybasis.train.objective import Objective
 
 CHECKPOINT_SECONDS = 20.0
@@ -294,6 +294,7 @@ class Run:
         self._best: dict[str, Tensor] = {}
         self._best_logits: Tensor | None = None
         self._best_rank, self.best_score, self._best_epoch, self._epoch = -float("inf"), 0.0, -1, -1
+        self._improved, self._improved_rank = -1, -float("inf")  # the epoch from which patience counts
         self._seconds, self._diverged = 0.0, False
         self._smooth, self._smoothed = is_noisy(task.objective, task.split.val), 0.0
         self.progress: Progress | None = None
@@ -301,7 +302,8 @@ class Run:
             self._best, state = read_checkpoint(checkpoint, self._models, self._optimizer)
             self._best_rank, self.best_score = state["best_rank"], state["best_score"]
             self._best_epoch, self._epoch, self._seconds = state["best_epoch"], state["epoch"], state["seconds"]
-            self._smoothed = state.get("smoothed", 0.0)
+            self._smoothed, self._improved = state.get("smoothed", 0.0), state.get("improved", self._best_epoch)
+            self._improved_rank = state.get("improved_rank", self._best_rank)
         self._random = torch.get_rng_state()
         task.agree(self._epoch + 1)
 
@@ -309,7 +311,7 @@ class Run:
     def finished(self) -> bool:
         """Whether training has ended: all epochs are trained, patience is exhausted, or training diverged."""
         stopping = self.config.stopping
-        late = self._epoch - self._best_epoch >= stopping.patience
+        late = self._epoch - self._improved >= stopping.patience
         return self._diverged or late or self._epoch + 1 >= stopping.epochs
 
     def train_epoch(self) -> Progress | None:
@@ -342,10 +344,20 @@ class Run:
         score_rank = self._smoothed if self._smooth else sign(objective.metric) * val_score
         rank = {"score": score_rank, "loss": -val_loss, "none": self._epoch}[stopping.early_stopping]
         if isfinite(val_loss) and rank >= self._best_rank:  # ties go to the later epoch
+            if self._is_progress(rank, val_score):
+                self._improved, self._improved_rank = self._epoch, rank
             self._best_rank, self.best_score, self._best_epoch = rank, val_score, self._epoch
             self._best = {name: value.detach().clone() for name, value in self._validated.state_dict().items()}
             self._best_logits = everything
         return Progress(self._epoch, stopping.epochs, train_loss, val_score, self.best_score, self._best_epoch)
+
+    def _is_progress(self, rank: float, val_score: float) -> bool:
+        """Whether an epoch that is at least as good as the best one is a reason to go on."""
+        if self.config.stopping.early_stopping != "score":
+            return True
+        if self._smooth:  # an average approaches its limit for hundreds of epochs
+            return rank >= self._improved_rank + LEAST_GAIN
+        return rank > self._best_rank or not is_perfect_ranking(self.task.objective.metric, val_score)
 
     def save(self, checkpoint: Path) -> None:
         """Writes the state to a file, from which a new run resumes."""
@@ -356,6 +368,8 @@ class Run:
             "best_score": self.best_score,
             "best_epoch": self._best_epoch,
             "smoothed": self._smoothed,
+            "improved": self._improved,
+            "improved_rank": self._improved_rank,
         }
         torch.set_rng_state(self._random)
         write_checkpoint(checkpoint, self._models, self._optimizer, self._best, numbers)

@@ -45,8 +45,8 @@ class NodeEstimator(Parameters, ABC):
     scikit-learn's ``clone``. :meth:`fit` checks them.
 
     Unless ``config`` is given, defaults are those for own data, see :meth:`polybasis.train.Config.of_own_data`:
-    filters of degree 5, at most 500 epochs with a patience of 50, an output bias that starts at the prior, and
-    predictions that do not change with the size of the graph.
+    the output bias starts at the prior, predictions do not change with the size of the graph, and training on more than
+    20,000 nodes is shorter.
 
     After :meth:`fit`: ``model_``, ``config_``, ``val_score_``, ``epochs_``, ``history_`` (for each epoch a dictionary
     of ``epoch``, ``train_loss`` and ``val_score``) and, with ``model="auto"``, ``candidates_``.
@@ -103,7 +103,7 @@ class NodeEstimator(Parameters, ABC):
             ValueError: for invalid parameters, arguments of the wrong shape, values that are not finite, or fewer than
                 two classes.
         """
-        config, auto = self._configuration()
+        config, auto = self._configuration(graph.num_nodes)
         target, classes = self._target(y, graph.num_nodes)
         if self._kind == "classifier" and len(classes) < 2:
             raise ValueError(f"y has {len(classes)} class; expected at least two")
@@ -142,7 +142,7 @@ class NodeEstimator(Parameters, ABC):
 
         return after_epoch
 
-    def _configuration(self) -> tuple[Config, bool]:
+    def _configuration(self, nodes: int) -> tuple[Config, bool]:
         """The configuration of the parameters, and whether a race replaces it."""
         arguments, config = self.arguments, self.config
         if config is not None:
@@ -158,7 +158,7 @@ class NodeEstimator(Parameters, ABC):
         if self.time_limit is not None and not auto:
             raise ValueError("time_limit applies only to model='auto'; for other models, use epochs and patience")
         if config is None:
-            config = Config.of_own_data("mlp" if auto else SHORT_NAMES.get(name, name), **arguments)
+            config = Config.of_own_data("mlp" if auto else SHORT_NAMES.get(name, name), nodes, **arguments)
         return config, auto
 
     def _key(self, config: Config, data: NodeDataset, split: Split) -> str:

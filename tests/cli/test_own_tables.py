@@ -61,7 +61,7 @@ def test_the_test_score_stands_beside_baselines(run: Run, tables: dict[str, Path
 def test_the_plan_and_the_advice_are_printed(run: Run, tables: dict[str, Path]) -> None:
     outcome = run(*train_arguments(tables))
     lines = outcome.stderr.splitlines()
-    assert "model: optbasisgnn, 64 channels, degree 3; at most 60 epochs, patience 50" in lines
+    assert "model: optbasisgnn, 64 channels, degree 3; at most 60 epochs, patience 200" in lines
     assert "split: 360 training, 120 validation and 120 test nodes; of class 'yes' 45, 15 and 15" in lines
     assert (
         "metric: roc_auc, because only 12 % of the labelled nodes are of class 'yes'; --metric chooses another" in lines

@@ -232,7 +232,7 @@ def _configuration(
         name = model or "optbasisgnn"
         published = None if source.kind == "tables" else load_preset(name, source.name)
         if source.kind == "tables":
-            chosen = Config.of_own_data(name)
+            chosen = Config.of_own_data(name, len(source.open().y))
         elif published is None or published.model.precomputed != precomputed:
             chosen = Config.of(name, precomputed=precomputed)
         else:

@@ -47,15 +47,18 @@ def print_advice(job: Job, out: Path | None, calibrated: bool, thresholded: bool
     if job.source.kind != "tables":
         return
     data = cast("NodeDataset", job.source.open())
-    advice = []
     if data.target == "classification" and data.num_classes == 2 and not (calibrated and thresholded):
         flags = [] if calibrated else ["--calibrate auto for calibrated probabilities"]
-        flags += [] if thresholded else [f"--threshold precision=0.8 to decide who is {str(data.classes[1])!r}"]
-        advice.append(("" if out else "--out FOLDER to save the model, with ") + " and ".join(flags))
-    elif out is None:
-        advice.append("--out FOLDER to save the model")
-    if out is not None:
-        advice.append(
-            f"`polybasis predict {out}` for scores of all nodes, `polybasis report {out}` for a page about them"
+        flags += (
+            [] if thresholded else [f"--threshold precision=0.8 to decide which nodes are {str(data.classes[1])!r}"]
         )
-    console.print("next: " + "; ".join(advice), highlight=False, soft_wrap=True)
+        _say(("train again with " if out else "train again with --out FOLDER, ") + " and ".join(flags))
+    elif out is None:
+        _say("train again with --out FOLDER to save the model")
+    if out is not None:
+        _say(f"polybasis predict {out} --edges .. --out scores.csv scores all nodes of these or other tables")
+        _say(f"polybasis report {out} --edges .. --labels .. writes a page about the model")
+
+
+def _say(advice: str) -> None:
+    console.print(f"next: {advice}", highlight=False, soft_wrap=True)

@@ -151,7 +151,7 @@ def run(folder: Path, users: int, seed: int, amount_ratio: float, flags: list[st
 
 def page(lines: list[dict[str, Any]]) -> str:
     """The page of all results."""
-    rows = ["| " + " | ".join(COLUMNS.values()) + " |", "| " + "--- | " * len(COLUMNS)]
+    rows = ["| " + " | ".join(COLUMNS.values()) + " |", "| --- " * len(COLUMNS) + "|"]
     for line in lines:
         ratio = "" if line["amount_ratio"] == fraud_tables.AMOUNT_RATIO else f", amounts times {line['amount_ratio']:g}"
         cells = {**line, "users": f"{line['users']:,}{ratio}", "flags": f"`{line['flags']}`"}

@@ -45,8 +45,9 @@ class NodeEstimator(Parameters, ABC):
     All of these, each of the ``arguments`` included, are parameters for ``get_params``, ``set_params`` and
     scikit-learn's ``clone``. :meth:`fit` checks them.
 
-    Unless ``config`` is given, defaults are those for own data, see :meth:`polybasis.train.Config.for_own_data`:
-    the output bias starts at the prior, and predictions do not change with the size of the graph.
+    Unless ``config`` is given, defaults are those for own data, see :meth:`polybasis.train.Config.of_own_data`:
+    the output bias starts at the prior, predictions do not change with the size of the graph, and training on more than
+    20,000 nodes is shorter.
 
     After :meth:`fit`: ``model_``, ``config_``, ``val_score_``, ``epochs_``, ``history_`` (for each epoch a dictionary
     of ``epoch``, ``train_loss`` and ``val_score``) and, with ``model="auto"``, ``candidates_``.
@@ -103,7 +104,7 @@ class NodeEstimator(Parameters, ABC):
             ValueError: for invalid parameters, arguments of the wrong shape, values that are not finite, or fewer than
                 two classes.
         """
-        config, auto = self._configuration()
+        config, auto = self._configuration(graph.num_nodes)
         target, classes = self._target(y, graph.num_nodes)
         if self._kind == "classifier" and len(classes) < 2:
             raise ValueError(f"y has {len(classes)} class; expected at least two")
@@ -144,7 +145,7 @@ class NodeEstimator(Parameters, ABC):
 
         return after_epoch
 
-    def _configuration(self) -> tuple[Config, bool]:
+    def _configuration(self, nodes: int) -> tuple[Config, bool]:
         """The configuration of the parameters, and whether a race replaces it."""
         arguments, config = self.arguments, self.config
         if config is not None:
@@ -160,7 +161,7 @@ class NodeEstimator(Parameters, ABC):
         if self.time_limit is not None and not auto:
             raise ValueError("time_limit applies only to model='auto'; for other models, use epochs and patience")
         if config is None:
-            config = Config.of("mlp" if auto else SHORT_NAMES.get(name, name), **arguments).for_own_data()
+            config = Config.of_own_data("mlp" if auto else SHORT_NAMES.get(name, name), nodes, **arguments)
         return config, auto
 
     def _key(self, config: Config, data: NodeDataset, split: Split) -> str:

@@ -58,6 +58,24 @@ def test_the_test_score_stands_beside_baselines(run: Run, tables: dict[str, Path
     assert f"{auc:.4f}" in again.stdout
 
 
+def test_the_plan_and_the_advice_are_printed(run: Run, tables: dict[str, Path]) -> None:
+    outcome = run(*train_arguments(tables))
+    lines = outcome.stderr.splitlines()
+    assert "model: optbasisgnn, 64 channels, degree 3; at most 60 epochs, patience 200" in lines
+    assert "split: 360 training, 120 validation and 120 test nodes; of class 'yes' 45, 15 and 15" in lines
+    assert (
+        "metric: roc_auc, because only 12 % of the labelled nodes are of class 'yes'; --metric chooses another" in lines
+    )
+    assert any("only 15 validation nodes are of class 'yes'" in line for line in lines)
+    advice = [line for line in lines if line.startswith("next: ")]
+    assert len(advice) == 3
+    assert "--calibrate auto for calibrated probabilities and --threshold precision=0.8 to decide which" in advice[0]
+    assert "polybasis predict model --edges" in advice[1]
+    chosen = run(*train_arguments(tables), "--metric", "f1", "--calibrate", "auto", "--threshold", "recall=0.9")
+    assert "metric: f1, as chosen" in chosen.stderr
+    assert chosen.stderr.count("next: ") == 2
+
+
 def test_a_model_that_does_not_beat_the_columns_is_called_so(run: Run, tables: dict[str, Path], tmp_path: Path) -> None:
     lines = tables["features"].read_text().splitlines()
     labels = [line.split(",") for line in tables["labels"].read_text().splitlines()]

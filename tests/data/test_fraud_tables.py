@@ -7,9 +7,11 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+import pandas as pd
 import pytest
 import torch
-from sklearn.metrics import roc_auc_score
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import average_precision_score, roc_auc_score
 
 import polybasis as pb
 
@@ -54,3 +56,24 @@ def test_they_are_read_and_structure_tells(suffix: str, fraud_tables: ModuleType
     fraud = data.y == 1
     neighbours = torch.zeros(len(fraud)).index_add_(0, low, fraud[high].float()) / data.graph.indptr.diff().clamp(min=1)
     assert roc_auc_score(fraud, neighbours) > 0.95  # most neighbours of a fraudulent user are fraudulent
+
+
+def test_the_difficulty_is_that_of_the_description(fraud_tables: ModuleType) -> None:
+    """What can be known from the files, and what a linear model knows from the columns and 4,800 labels."""
+    tables = fraud_tables.Population(8000, seed=0).week(1)
+    scores, fraud = fraud_tables.oracle(tables)
+    assert roc_auc_score(fraud, scores) > 0.99
+    assert average_precision_score(fraud, scores) > 0.8
+    columns = pd.get_dummies(tables["users"].drop_columns(["user"]).to_pandas(), dtype=float)
+    columns = ((columns - columns.mean()) / columns.std()).fillna(0.0)
+    linear = LogisticRegression(C=0.01, max_iter=1000).fit(columns[:4800], fraud[:4800])
+    assert 0.67 < roc_auc_score(fraud[4800:], linear.decision_function(columns[4800:])) < 0.8
+
+
+def test_amounts_that_tell_nothing_drown_the_graph(fraud_tables: ModuleType) -> None:
+    tables = fraud_tables.Population(8000, seed=0, amount_ratio=1.0).week(1)
+    precision = [
+        average_precision_score(*reversed(fraud_tables.oracle(tables, weighted))) for weighted in (True, False)
+    ]
+    assert precision[0] < 0.6
+    assert precision[1] > 0.85

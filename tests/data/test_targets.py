@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -12,7 +13,7 @@ from torch import Tensor
 import polybasis as pb
 from polybasis.data.dataset import PROTOCOLS, NodeDataset, edge_homophily
 from polybasis.data.metrics import Metric
-from polybasis.data.targets import default_metric
+from polybasis.data.targets import default_metric, metric_reason
 from polybasis.store import write_graph_folder
 
 DATA = pb.data.csbm(nodes=200, features=5)
@@ -88,3 +89,19 @@ def test_invalid_targets_are_refused(tmp_path: Path) -> None:
 
 def test_weights_are_part_of_the_fingerprint() -> None:
     assert replace(DATA, sample_weight=torch.ones(200)).fingerprint != DATA.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("y", "classes", "reason"),
+    [
+        ([0, 1] * 10, ("a", "b"), "because the classes are about equally frequent"),
+        ([0] * 19 + [1], ("a", "b"), "because only 5 % of the labelled nodes are of class 'b'"),
+        ([0] * 10 + [2] * 9 + [1], ("a", "b", "c"), "because only 5 % of the labelled nodes are of class 'b'"),
+        ([0.5] * 20, (), "because the target is a number"),
+        ([[0, 1]] * 20, ("a", "b"), "because a node may have several labels"),
+    ],
+)
+def test_the_metric_has_a_reason(y: list[Any], classes: tuple[str, ...], reason: str) -> None:
+    graph = pb.Graph.from_edge_index(torch.tensor([[0], [1]]), 20)
+    data = pb.data.NodeDataset(name="d", graph=graph, x=torch.zeros(20, 1), y=torch.tensor(y), classes=classes)
+    assert metric_reason(data) == reason

@@ -116,8 +116,20 @@ def test_a_model_that_does_not_beat_a_baseline_is_named() -> None:
     columns = dataset((GRAPH.x[:, 0] > 0).long())
     untrained = trained_on(columns, epochs=1, lr=1e-9)
     constant, linear = assess(untrained, columns, columns.split("random"), resamples=200).warnings
-    assert constant.startswith("The model does not beat a constant prediction: test accuracy 0.")
+    assert constant.startswith("The model is not clearly better than a constant prediction: test accuracy 0.")
     assert linear.startswith("The model is worse than a linear model of the columns, which ignores the graph: test acc")
+
+
+def test_few_test_nodes_of_a_class_are_counted() -> None:
+    data = TARGETS["rare"]
+    split = data.split("random")
+    positive, negative = (split.test[data.y[split.test] == c] for c in (1, 0))
+    few = split._replace(test=torch.cat([positive[:3], negative]).sort().values)
+    trained = trained_on(data, epochs=1, lr=1e-9)
+    *_, note = assess(trained, data, few, resamples=50).warnings
+    assert note.startswith(f"Only 3 of {len(negative) + 3} test nodes are of class '1', which says little")
+    (note,) = assess(trained, data, split._replace(test=negative), resamples=50).warnings
+    assert note == "No test node is of class '1', so roc_auc says nothing. Label more nodes."
 
 
 def test_the_baseline_is_that_of_scikit_learn_with_the_weights_of_the_model() -> None:

@@ -231,3 +231,21 @@ def test_arguments_of_the_two_versions_of_a_model_differ() -> None:
     Config.of("favardgnn", precomputed=True, start="chebyshev")
     with pytest.raises(ValueError, match="favardgnn has no argument 'start'"):
         Config.of("favardgnn", start="chebyshev")
+
+
+# ---- own data ------------------------------------------------------------------------------------------------------
+
+
+def test_large_own_data_is_trained_for_less_time() -> None:
+    small, large = (Config.of_own_data("optbasisgnn", nodes) for nodes in (20_000, 20_001))
+    assert small == Config.of("optbasisgnn").for_own_data()
+    assert (large.stopping.epochs, large.stopping.patience, large.model.arguments["K"]) == (500, 50, 5)
+    assert large.replace(epochs=1000, patience=200, K=10).model == small.replace(K=10).model
+    chosen = Config.of_own_data("optbasisgnn", 10**6, epochs=1000, patience=200, K=10, scale="unit")
+    assert (chosen.stopping, chosen.model.arguments) == (small.stopping, {"K": 10, "scale": "unit"})
+
+
+def test_models_of_low_degree_or_without_one_keep_it() -> None:
+    assert "K" not in Config.of_own_data("residual", 10**6).model.arguments
+    assert Config.of_own_data("residual", 10**6).optimizer.lr == {"linear": 0.003}
+    assert "K" not in Config.of_own_data("mlp", 10**6).model.arguments

@@ -249,6 +249,6 @@ def test_validation_nodes_of_one_class_are_noted() -> None:
     val = (CLASSES.y == 0).nonzero()[:20, 0]
     train = torch.arange(300)[~torch.isin(torch.arange(300), val)]
     split = SPLIT._replace(train=train, val=val)
-    with pytest.warns(UserWarning, match="all validation nodes of csbm have the same class; roc_auc is constant"):
+    with pytest.warns(UserWarning, match="csbm: all validation nodes have the same class; roc_auc is constant"):
         fitted = fit(quick(epochs=5, metric="roc_auc"), CLASSES, split)
     assert (fitted.val_score, fitted.epochs) == (0.5, 5)

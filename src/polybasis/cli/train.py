@@ -108,6 +108,7 @@ def train(
     import torch
 
     from polybasis.cli.display import console, print_assessment, print_notes, print_result, print_results, training_bar
+    from polybasis.cli.summary import print_advice, print_plan
     from polybasis.train.job import Job, run_jobs
 
     if threads is not None:
@@ -158,6 +159,7 @@ def train(
         check_decisions(calibrate, threshold, out, chosen.open())
     if model != AUTO:
         print_notes(chosen)
+    print_plan(planned[0])
     with ExitStack() as stack:
         group, on_epoch, on_result = None, None, None
         if "TORCHELASTIC_RUN_ID" in os.environ:
@@ -184,6 +186,7 @@ def train(
             soft_wrap=True,
         )
     console.print(f"results in {results}" + ("" if out is None else f", model in {out}"), soft_wrap=True)
+    print_advice(planned[0], out, calibrate is not None, threshold is not None)
 
 
 def _check_started(planned: list[Job], results: Path) -> None:
@@ -227,10 +230,13 @@ def _configuration(
             raise ValueError(f"--model is {model}; {path} is for {chosen.model.name}")
     else:
         name = model or "optbasisgnn"
-        published = load_preset(name, source.name)
-        if published is None or published.model.precomputed != precomputed:
-            published = Config.of(name, precomputed=precomputed)
-        chosen = published
+        published = None if source.kind == "tables" else load_preset(name, source.name)
+        if source.kind == "tables":
+            chosen = Config.of_own_data(name, len(source.open().y))
+        elif published is None or published.model.precomputed != precomputed:
+            chosen = Config.of(name, precomputed=precomputed)
+        else:
+            chosen = published
     for table in ("lr", "weight_decay"):
         if isinstance(values.get(table), dict):  # some roles only; the others keep their values
             values[table] = getattr(chosen.optimizer, table) | values[table]

@@ -13,9 +13,14 @@ regression      (N,), floating point            NaN
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from torch import Tensor
 
 from polybasis.data.metrics import Metric, TargetKind
+
+if TYPE_CHECKING:
+    from polybasis.data.dataset import LabelledNodes
 
 BALANCED = 0.4  # the smallest class of a balanced target has this part of an equal share: 20 % of two classes
 
@@ -79,3 +84,21 @@ def default_metric(y: Tensor, classes: int) -> Metric:
     if classes < 2 or int(counts.min()) * classes >= BALANCED * int(counts.sum()):
         return "accuracy"
     return "roc_auc" if classes == 2 else "balanced_accuracy"
+
+
+def metric_reason(data: LabelledNodes) -> str:
+    """Why :func:`default_metric` chose the metric of a data set, as a clause.
+
+    >>> import polybasis as pb
+    >>> metric_reason(pb.data.csbm(nodes=100, features=5))
+    'because the classes are about equally frequent'
+    """
+    if data.target == "regression":
+        return "because the target is a number"
+    if data.target == "multi-label":
+        return "because a node may have several labels"
+    counts = data.y[data.y >= 0].bincount(minlength=data.num_classes)
+    if default_metric(data.y, data.num_classes) == "accuracy":
+        return "because the classes are about equally frequent"
+    share, rarest = float(counts.min() / counts.sum()), str(data.classes[int(counts.argmin())])
+    return f"because only {100 * share:.2g} % of the labelled nodes are of class {rarest!r}"

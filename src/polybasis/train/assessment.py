@@ -16,6 +16,7 @@ from polybasis.data.dataset import NodeDataset, Split
 from polybasis.data.metrics import Metric, sign
 from polybasis.train.bootstrap import FloatArray, bootstrap
 from polybasis.train.columns_only import columns_only
+from polybasis.train.early_stopping import is_noisy, rarer_class
 from polybasis.train.objective import Objective
 from polybasis.train.trained_model import TrainedModel
 
@@ -155,6 +156,14 @@ def assess(
     )
     score = Estimate.of(values["model"], drawn["model"])
     warnings = [_warning(comparison, score, trained.metric) for comparison in baselines if not comparison.beaten]
+    if is_noisy(objective, split.test):
+        rarer, count = rarer_class(y)
+        label = repr(str(data.classes[rarer]))
+        if count == 0:
+            warnings = [f"No test node is of class {label}, so {trained.metric} says nothing. Label more nodes."]
+        elif warnings:
+            nodes = f"{count} of {len(y):,} test nodes {'is' if count == 1 else 'are'}"
+            warnings.append(f"Only {nodes} of class {label}, which says little about either. Label more nodes.")
     return Assessment(trained.metric, len(split.test), score, baselines, (*warnings, *notes))
 
 
@@ -163,8 +172,11 @@ def _warning(comparison: Comparison, score: Estimate, metric: Metric) -> str:
         "majority": "a constant prediction",
         "columns only": "a linear model of the columns, which ignores the graph",
     }
-    verdict = "is worse than" if comparison.advantage.high < 0 else "does not beat"
+    scores = f"test {metric} {score.value:.4g} against {comparison.score.value:.4g}"
+    low, high = comparison.advantage.low, comparison.advantage.high
+    if high < 0:
+        return f"The model is worse than {what[comparison.name]}: {scores}."
     return (
-        f"The model {verdict} {what[comparison.name]}: test {metric} {score.value:.4g} against "
-        f"{comparison.score.value:.4g} (advantage {comparison.advantage})."
+        f"The model is not clearly better than {what[comparison.name]}: {scores}, and the difference may be chance "
+        f"(95 % interval {low:+.4g} to {high:+.4g})."
     )

@@ -51,6 +51,8 @@ OutputBias = Literal["prior", "random"]
 RegressionLoss = Literal["squared", "huber"]
 Preset = Literal["published", "tuned", "honest"]
 BATCH_SIZE = 10_000  # default for models on a precomputed basis
+LARGE = 20_000  # nodes of the user's own data above which defaults save time, see Config.of_own_data
+LARGE_EPOCHS, LARGE_PATIENCE, LARGE_DEGREE = 500, 50, 5
 
 
 @dataclass(frozen=True)
@@ -99,9 +101,11 @@ class StoppingConfig:
 
     Attributes:
         epochs: maximum number of epochs.
-        patience: epochs without improvement after which training stops.
+        patience: epochs without improvement after which training stops. An equal score counts as an improvement,
+            unless it is that of a perfect ranking.
         early_stopping: the quantity that must improve: the validation ``score`` or the validation ``loss``; ties go to
-            the later epoch. ``none``: train for exactly ``epochs`` epochs and keep the last one.
+            the later epoch. ``none``: train for exactly ``epochs`` epochs and keep the last one. With few
+            validation nodes of a class, the score is smoothed; see :mod:`polybasis.train.early_stopping`.
         metric: the metric of the score, see :mod:`polybasis.data.metrics`. None: the data set's metric.
     """
 
@@ -198,6 +202,32 @@ class Config:
             "stopping": StoppingConfig(epochs=200, patience=30),
         }
         return _changed(cls, sections, values)
+
+    @classmethod
+    def of_own_data(cls, model: str, nodes: int, **values: Any) -> Config:
+        """The default configuration of a model for the user's own data, with some values changed.
+
+        It is that of :meth:`for_own_data`. With more than 20,000 nodes, training takes a fraction of the time: at most
+        500 epochs in place of 1000, a patience of 50 in place of 200, and filters of degree 5 in place of 10.
+
+        Args:
+            model: name of the model.
+            nodes: number of nodes.
+            values: anything :meth:`replace` accepts.
+
+        Raises:
+            ValueError: for an unknown model or value.
+
+        >>> Config.of_own_data("favardgnn", nodes=200_000).model.arguments
+        {'K': 5}
+        """
+        kind = model_class(model)
+        defaults: dict[str, Any] = {}
+        if nodes > LARGE:
+            defaults = {"epochs": LARGE_EPOCHS, "patience": LARGE_PATIENCE}
+            if _hyperparameters(kind).get("K", 0) > LARGE_DEGREE:
+                defaults["K"] = LARGE_DEGREE
+        return cls.of(model, **{**defaults, **kind.training_defaults, **values}).for_own_data()
 
     def replace(self, **values: Any) -> Config:
         """This configuration with some values changed.

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from polybasis.data.dataset import LabelledNodes, NodeDataset, Split
-from polybasis.data.metrics import has_both_outcomes, sign
+from polybasis.data.metrics import sign
 from polybasis.features import transform_features
 from polybasis.krylov.operators import NonFiniteError
 from polybasis.nn.models.label_reuse import LabelReuse
@@ -23,6 +23,7 @@ from polybasis.nn.models.model import Inputs, Model
 from polybasis.nn.models.precomputed import PrecomputedGNN
 from polybasis.train.checkpoint import read_checkpoint, write_checkpoint
 from polybasis.train.config import Config, make_ensemble
+from polybasis.train.early_stopping import LEAST_GAIN, is_noisy, is_perfect_ranking, smoothed, stopping_warning
 from polybasis.train.objective import Objective
 
 CHECKPOINT_SECONDS = 20.0
@@ -236,13 +237,9 @@ def fit_task(
     for name, nodes in zip(("training", "validation"), task.split, strict=False):
         if len(nodes) == 0:
             raise ValueError(f"{task.data.name} has no {name} nodes in this split")
-    metric, val = task.objective.metric, task.split.val
-    if metric in ("roc_auc", "average_precision") and not has_both_outcomes(task.data.y[val]):
-        warnings.warn(
-            f"all validation nodes of {task.data.name} have the same class; {metric} is constant on them and cannot "
-            "tell epochs apart: choose other validation nodes, or early_stopping='loss'",
-            stacklevel=2,
-        )
+    warning = stopping_warning(config.stopping.early_stopping, task.objective, task.split.val, task.data.classes)
+    if warning:
+        warnings.warn(f"{task.data.name}: {warning}", stacklevel=2)
     size = config.ensemble_size
     if size == 1:
         return _fit_single(config, task, seed, on_epoch, checkpoint, keep=False)
@@ -297,12 +294,16 @@ class Run:
         self._best: dict[str, Tensor] = {}
         self._best_logits: Tensor | None = None
         self._best_rank, self.best_score, self._best_epoch, self._epoch = -float("inf"), 0.0, -1, -1
+        self._improved, self._improved_rank = -1, -float("inf")  # the epoch from which patience counts
         self._seconds, self._diverged = 0.0, False
+        self._smooth, self._smoothed = is_noisy(task.objective, task.split.val), 0.0
         self.progress: Progress | None = None
         if checkpoint is not None and checkpoint.exists():
             self._best, state = read_checkpoint(checkpoint, self._models, self._optimizer)
             self._best_rank, self.best_score = state["best_rank"], state["best_score"]
             self._best_epoch, self._epoch, self._seconds = state["best_epoch"], state["epoch"], state["seconds"]
+            self._smoothed, self._improved = state.get("smoothed", 0.0), state.get("improved", self._best_epoch)
+            self._improved_rank = state.get("improved_rank", self._best_rank)
         self._random = torch.get_rng_state()
         task.agree(self._epoch + 1)
 
@@ -310,7 +311,7 @@ class Run:
     def finished(self) -> bool:
         """Whether training has ended: all epochs are trained, patience is exhausted, or training diverged."""
         stopping = self.config.stopping
-        late = self._epoch - self._best_epoch >= stopping.patience
+        late = self._epoch - self._improved >= stopping.patience
         return self._diverged or late or self._epoch + 1 >= stopping.epochs
 
     def train_epoch(self) -> Progress | None:
@@ -338,13 +339,25 @@ class Run:
         self._diverged = False
         objective = task.objective
         val_score, val_loss = objective.score(logits, val), float(objective.loss(logits, val))
-        ranks = {"score": sign(objective.metric) * val_score, "loss": -val_loss, "none": self._epoch}
-        rank = ranks[stopping.early_stopping]
+        if self._smooth:
+            self._smoothed = smoothed(self._smoothed, val_score)
+        score_rank = self._smoothed if self._smooth else sign(objective.metric) * val_score
+        rank = {"score": score_rank, "loss": -val_loss, "none": self._epoch}[stopping.early_stopping]
         if isfinite(val_loss) and rank >= self._best_rank:  # ties go to the later epoch
+            if self._is_progress(rank, val_score):
+                self._improved, self._improved_rank = self._epoch, rank
             self._best_rank, self.best_score, self._best_epoch = rank, val_score, self._epoch
             self._best = {name: value.detach().clone() for name, value in self._validated.state_dict().items()}
             self._best_logits = everything
         return Progress(self._epoch, stopping.epochs, train_loss, val_score, self.best_score, self._best_epoch)
+
+    def _is_progress(self, rank: float, val_score: float) -> bool:
+        """Whether an epoch that is at least as good as the best one is a reason to go on."""
+        if self.config.stopping.early_stopping != "score":
+            return True
+        if self._smooth:  # an average approaches its limit for hundreds of epochs
+            return rank >= self._improved_rank + LEAST_GAIN
+        return rank > self._best_rank or not is_perfect_ranking(self.task.objective.metric, val_score)
 
     def save(self, checkpoint: Path) -> None:
         """Writes the state to a file, from which a new run resumes."""
@@ -354,6 +367,9 @@ class Run:
             "best_rank": self._best_rank,
             "best_score": self.best_score,
             "best_epoch": self._best_epoch,
+            "smoothed": self._smoothed,
+            "improved": self._improved,
+            "improved_rank": self._improved_rank,
         }
         torch.set_rng_state(self._random)
         write_checkpoint(checkpoint, self._models, self._optimizer, self._best, numbers)

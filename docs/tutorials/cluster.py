@@ -10,10 +10,10 @@ one flag, and the same results as on one machine.
 # What a cluster is good for
 # --------------------------
 #
-# The channels of a signal never meet in a polynomial filter of the features, so machines that compute different channels
-# have nothing to say to each other. The same holds for the trials of a search and the jobs of a table. polybasis
-# therefore uses `Ray <https://www.ray.io>`__ as a queue of independent jobs that survives the loss of a machine, and
-# nothing more. Install it with ``pip install 'polybasis[ray]'``.
+# The channels of a signal never meet in a polynomial filter of the features, so machines that compute different
+# channels have nothing to say to each other. The same holds for the trials of a search and the jobs of a table.
+# polybasis therefore uses `Ray <https://www.ray.io>`__ as a queue of independent jobs that survives the loss of a
+# machine, and nothing more. Install it with ``pip install 'polybasis[ray]'``.
 #
 # Start Ray once on each machine. All of them must see the same files under the same paths, as on a network file system:
 #

@@ -23,8 +23,8 @@ and in Python.
 # -------------------
 #
 # Our stand-in has 50,000 nodes in three classes, half a million edges, and 32 noisy features. Nine edges in ten join
-# *different* classes, and only one node in ten has a known class. Edges are pairs of node numbers, in any order; a class
-# of -1 is unknown.
+# *different* classes, and only one node in ten has a known class. Edges are pairs of node numbers, in any order; a
+# class of -1 is unknown.
 
 import tempfile
 from pathlib import Path
@@ -119,8 +119,8 @@ for line in (folder / "big.store" / "log.jsonl").read_text().splitlines():
         print(f"block {entry['block']}: {entry['seconds']:.1f} s, peak memory {entry['peak_memory'] >> 20} MiB")
 
 # %%
-# An interrupted ``precompute`` resumes at the first missing block, and the finished store has the same bytes as one that
-# was never interrupted. With ``--ray``, the blocks are computed on a cluster; see :doc:`cluster`.
+# An interrupted ``precompute`` resumes at the first missing block, and the finished store has the same bytes as one
+# that was never interrupted. With ``--ray``, the blocks are computed on a cluster; see :doc:`cluster`.
 #
 # Train
 # -----
@@ -198,6 +198,6 @@ print(f"{unknown.sum():,} nodes without a class; {np.mean(predicted[unknown] == 
 #
 # .. admonition:: Next steps
 #
-#    - :doc:`/how-to/larger-than-memory`: all commands, the method, and accuracy on a store against training on the graph
+#    - :doc:`/how-to/larger-than-memory`: all commands, the method, and accuracy compared with training on the graph
 #    - :doc:`cluster`: the same precomputation on several machines
 #    - :doc:`/reference/file-formats`: what is inside the folders, and how they are verified

@@ -11,12 +11,11 @@ form, apply it to other pictures, and undo it.
 # -------------------------------
 #
 # Each pixel is a node, joined to its four neighbours, and its colour is three signals: brightness and two colour
-# differences. ``sample_photograph`` returns the photograph that comes with Matplotlib; ``pb.data.read_image`` reads your
-# own.
+# differences. ``sample_photograph`` returns the photograph that comes with Matplotlib; ``pb.data.read_image`` reads
+# your own.
 
 import matplotlib.pyplot as plt
 import numpy as np
-import torch
 
 import polybasis as pb
 from polybasis.data.images import sample_photograph, to_pixels
@@ -44,7 +43,7 @@ after = pb.apply_response(graph, before, secret, variable="mu").round()
 
 def show(pictures):
     """Draws pictures side by side; values beyond the range of colours are cut off."""
-    figure, axes = plt.subplots(1, len(pictures), figsize=(2.6 * len(pictures), 2.9), layout="constrained")
+    _, axes = plt.subplots(1, len(pictures), figsize=(2.6 * len(pictures), 2.9), layout="constrained")
     for ax, (title, x) in zip(axes, pictures.items(), strict=True):
         side = int(len(x) ** 0.5)
         ax.imshow(to_pixels(x, (side, side)))
@@ -67,9 +66,9 @@ learned = pb.GraphFilter(K=10).fit(graph, before, after)
 print(f"root mean square error: {learned.mse_**0.5:.2f} of 255 levels; rounding alone costs {1 / 12**0.5:.2f}")
 
 # %%
-# Eleven numbers explain the picture to within the rounding. Here is the response they stand for, against the secret one.
-# The picture has almost all of its energy at :math:`\mu = 1`, as photographs do; where it has less than a thousandth,
-# the response is hatched, because the picture says little about it there.
+# Eleven numbers explain the picture to within the rounding. Here is the response they stand for, against the secret
+# one. The picture has almost all of its energy at :math:`\mu = 1`, as photographs do; where it has less than a
+# thousandth, the response is hatched, because the picture says little about it there.
 
 figure, ax = plt.subplots(figsize=(7, 3.4), layout="constrained")
 learned.plot(ax)
@@ -97,8 +96,8 @@ show({"300 x 300": large.x, "learned filter": sharpened, "secret filter": expect
 # Undo a blur
 # -----------
 #
-# Swap before and after, and the closed form finds the filter that goes back. This time the process is not ours: Pillow's
-# Gaussian blur, which knows nothing about graphs.
+# Swap before and after, and the closed form finds the filter that goes back. This time the process is not ours:
+# Pillow's Gaussian blur, which knows nothing about graphs.
 
 from PIL import Image, ImageFilter
 
@@ -118,8 +117,8 @@ print("restored: off by", level(restored - before))
 show({"blurred": blurred, "restored": restored, "original": before})
 
 # %%
-# Rounding has erased the finest detail, and no filter can bring it back: the restoring response rises to amplify what is
-# left, and then falls again where there is mostly rounding noise. The ``ridge`` holds it down there.
+# Rounding has erased the finest detail, and no filter can bring it back: the restoring response rises to amplify what
+# is left, and then falls again where there is mostly rounding noise. The ``ridge`` holds it down there.
 
 figure, ax = plt.subplots(figsize=(7, 3.2), layout="constrained")
 deblur.plot(ax)

@@ -58,14 +58,16 @@ rows = table_rows(problem, bases=PAPER_BASES)
 print(f"{'basis':24} {'mean MSE':>9}  {'epochs':>6}  {'condition':>9}")
 for basis in PAPER_BASES:
     own = [row for row in rows if row["basis"] == basis]
-    mse, epochs, condition = (sum(row[key] for row in own) / len(own) for key in ("mse", "epochs", "condition_at_start"))
+    mse, epochs, condition = (
+        sum(row[key] for row in own) / len(own) for key in ("mse", "epochs", "condition_at_start")
+    )
     print(f"{basis:24} {mse:9.4f}  {epochs:6.0f}  {condition:9.1e}")
 print(f"{'closed form':24} {float(problem.closed_form().mean()):9.5f}")
 
 # %%
-# The order of the paper's table appears at once: the optimal basis first, monomials last. The condition numbers say why.
-# Adam has at most 500 epochs, and in an ill-conditioned basis that is not enough, whatever the basis could express. The
-# last line is the least error of any polynomial of degree 10: :math:`c = V^\top y`, without an epoch.
+# The order of the paper's table appears at once: the optimal basis first, monomials last. The condition numbers say
+# why. Adam has at most 500 epochs, and in an ill-conditioned basis that is not enough, whatever the basis could
+# express. The last line is the least error of any polynomial of degree 10: :math:`c = V^\top y`, without an epoch.
 #
 # ``reproduce filter-learning`` does this for sixty samples, and prints the paper's figures beside ours. Here is one
 # sample, epoch by epoch, as in the paper's Figure 2:
@@ -76,9 +78,9 @@ convergence(problem[[3]])
 # Tables that take hours: stop and resume
 # ---------------------------------------
 #
-# The other tables consist of *jobs*: one model, one data set, one split, one seed. A finished job is one line of JSON in
-# a results file, and is not repeated. So the way to resume any command is to run it again. Let us train two splits of a
-# synthetic graph, and then ask for three:
+# The other tables consist of *jobs*: one model, one data set, one split, one seed. A finished job is one line of JSON
+# in a results file, and is not repeated. So the way to resume any command is to run it again. Let us train two splits
+# of a synthetic graph, and then ask for three:
 
 import tempfile
 import time

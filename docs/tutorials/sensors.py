@@ -71,9 +71,9 @@ draw({"the field at 15 h": truth[:, 15], "what the sensors say": noisy[:, 15]})
 # ------------------------------
 #
 # The field is smooth and the noise is not, so damp what varies quickly along the edges. Tikhonov's filter minimises
-# :math:`\|y - x\|^2 + \tau \, \text{roughness}(y)` and has the response :math:`h(\lambda) = 1 / (1 + \tau \lambda)`, where
-# :math:`\lambda = 1 - \mu` is an eigenvalue of the Laplacian: 0 for the smoothest signals and up to 2. ``apply_response``
-# takes the formula as it is, for all hours at once.
+# :math:`\|y - x\|^2 + \tau \, \text{roughness}(y)` and has the response :math:`h(\lambda) = 1 / (1 + \tau \lambda)`,
+# where :math:`\lambda = 1 - \mu` is an eigenvalue of the Laplacian: 0 for the smoothest signals and up to 2.
+# ``apply_response`` takes the formula as it is, for all hours at once.
 
 
 def rms(error):
@@ -94,8 +94,8 @@ print(f"no filter : off by {rms(noisy - truth):.2f} degrees")
 # --------------------------------------------
 #
 # Suppose that accurate instruments ran beside the sensors for the first six hours. That gives six pairs of signals,
-# before and after: noisy readings, and what they should have been. ``GraphFilter`` finds the polynomial that maps one to
-# the other with the least squared error, in closed form. A touch of ``ridge`` keeps the response small where the
+# before and after: noisy readings, and what they should have been. ``GraphFilter`` finds the polynomial that maps one
+# to the other with the least squared error, in closed form. A touch of ``ridge`` keeps the response small where the
 # readings have too little energy to determine it. The test is on the remaining 42 hours.
 
 reference = slice(0, 6)
@@ -106,8 +106,8 @@ print(f"hours 6 to 48, no filter: off by {rms((noisy - truth)[:, later]):.2f} de
 print(f"          learned filter: off by {rms((cleaned - truth)[:, later]):.2f} degrees")
 
 # %%
-# The learned response is that of a Wiener filter: close to 1 where the signal dominates, close to 0 where the noise does.
-# Behind it is the energy of the readings. Nearly all of it is at :math:`\mu = 1`, the mean temperature; the noise
+# The learned response is that of a Wiener filter: close to 1 where the signal dominates, close to 0 where the noise
+# does. Behind it is the energy of the readings. Nearly all of it is at :math:`\mu = 1`, the mean temperature; the noise
 # stretches over the rest of the spectrum.
 
 fig, ax = plt.subplots(figsize=(7, 3.4), layout="constrained")
@@ -122,9 +122,9 @@ plt.show()
 # Fill the gaps
 # -------------
 #
-# Now a third of the stations are silent. A filter cannot tell a missing reading from a reading of zero, so filter twice:
-# the readings with zeros in the gaps, and a mask of ones and zeros. The ratio is a weighted mean of the readings nearby,
-# with the weights of the filter. The heat kernel :math:`e^{-\tau\lambda}` has positive weights and reaches
+# Now a third of the stations are silent. A filter cannot tell a missing reading from a reading of zero, so filter
+# twice: the readings with zeros in the gaps, and a mask of ones and zeros. The ratio is a weighted mean of the readings
+# nearby, with the weights of the filter. The heat kernel :math:`e^{-\tau\lambda}` has positive weights and reaches
 # :math:`\sqrt\tau` steps or so.
 
 heard = rng.random(stations) > 1 / 3

@@ -498,7 +498,7 @@ class Graph:
             getattr(self, method)(*arguments)
         return True
 
-    # What torch.compiler.assume_constant_result sets; the decorator imports the compiler, which doubles the import time.
+    # What torch.compiler.assume_constant_result sets; that decorator imports the compiler and doubles the import time.
     _prepare._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
     def operator(self, dtype: torch.dtype, device: torch.device) -> SparseOperator:

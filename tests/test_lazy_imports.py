@@ -38,7 +38,17 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         ("import polybasis.cli.app", {"torch", "matplotlib", "pyarrow", "rich", "optuna", "torch_geometric"}),
         (
             "import polybasis as pb; pb.Graph, pb.optimal_basis, pb.nn.OptBasisGNN, pb.NodeClassifier, pb.train.fit",
-            {"matplotlib", "optuna", "torch_geometric", "torchmetrics", "pyarrow", "PIL", "ogb", "ray"},
+            {
+                "matplotlib",
+                "optuna",
+                "torch_geometric",
+                "torchmetrics",
+                "pyarrow",
+                "PIL",
+                "ogb",
+                "ray",
+                "torch._dynamo",
+            },
         ),
     ],
 )

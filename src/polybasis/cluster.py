@@ -36,7 +36,7 @@ def map_on_ray(
 
     Raises:
         ImportError: if Ray is not installed.
-        ConnectionError: if there is no cluster at the address.
+        ConnectionError: if there is no cluster at the address, or Ray does not start.
         ValueError: if no machine of the cluster is large enough.
     """
     try:
@@ -48,7 +48,10 @@ def map_on_ray(
         if address != "auto":
             _check_address(address)
         with _own_sigterm_handler():
-            ray.init(None if address == "auto" else address, log_to_driver=False, logging_level=logging.ERROR)
+            try:
+                ray.init(None if address == "auto" else address, log_to_driver=False, logging_level=logging.ERROR)
+            except Exception as error:  # Ray has no class for it: its processes did not start in time, for example
+                raise ConnectionError(f"Ray did not start: {str(error).splitlines()[0]}") from error
     try:
         machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]
         if not any(m.get("CPU", 0) >= processors and m.get("memory", 0) >= (memory or 0) for m in machines):

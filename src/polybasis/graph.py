@@ -488,7 +488,6 @@ class Graph:
         self._prepare("operator", dtype, device)
         return self._matrices[dtype, device]
 
-    @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
     def _prepare(self, method: str, *arguments: Any) -> bool:
         """Fills the cache of a method before a compiler traces the code that reads it.
 
@@ -498,6 +497,9 @@ class Graph:
         with ordinary_tensors():
             getattr(self, method)(*arguments)
         return True
+
+    # What torch.compiler.assume_constant_result sets; that decorator imports the compiler and doubles the import time.
+    _prepare._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
     def operator(self, dtype: torch.dtype, device: torch.device) -> SparseOperator:
         """Returns the matrix of :meth:`propagation` with its native operator.

@@ -102,6 +102,17 @@ def test_an_address_without_a_cluster_is_named() -> None:
         list(cluster.map_on_ray(int, [("1",)], address="127.0.0.1:1"))
 
 
+def test_a_ray_that_does_not_start_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray raises a bare Exception, which no command would catch."""
+
+    def time_out(*_: Any, **__: Any) -> None:
+        raise Exception("The current node timed out during startup.\nMore lines of advice.")
+
+    monkeypatch.setattr(ray, "init", time_out)
+    with pytest.raises(ConnectionError, match=r"^Ray did not start: The current node timed out during startup\.$"):
+        list(cluster.map_on_ray(int, [("1",)], address="auto"))
+
+
 def test_jobs_with_an_own_model_run_on_a_cluster(two_machines: Any, tmp_path: Path) -> None:
     """Workers run the file that defines the model; the results are those of this machine."""
     (tmp_path / "mine.py").write_text("from polybasis.nn.models import MLP\n\nclass Net(MLP):\n    pass\n")

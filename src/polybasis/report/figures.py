@@ -24,8 +24,9 @@ except ImportError as error:
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Distinguishable with colour vision deficiency and in greyscale (Okabe and Ito, 2008).
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F", "#000000")
+# Distinguishable with colour vision deficiency and in greyscale (Okabe and Ito, 2008), except for the last, which is
+# violet because their black would disappear on a dark page.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F", "#7B5CC4")
 STYLE: Any = {
     "axes.prop_cycle": cycler(color=COLOURS),
     "axes.spines.top": False,
@@ -210,7 +211,7 @@ def draw_convergence(
                 ax.plot(1 + stride * np.arange(len(values)), values, label=name, linewidth=1.2)
             if floor is not None:
                 ax.axhline(
-                    float(np.asarray(floor)[i]), color="black", linewidth=0.8, linestyle=":", label="closed form"
+                    float(np.asarray(floor)[i]), color=COLOURS[6], linewidth=0.8, linestyle=":", label="closed form"
                 )
             ax.set(yscale="log", xscale="log", xlabel="epoch", ylabel=ylabel)
             ax.set_title(title, fontsize=8)
@@ -235,7 +236,7 @@ def draw_representation(polynomials: Mapping[str, tuple[ArrayLike, ArrayLike]], 
             for k, term in enumerate(terms):
                 label = f"{float(np.asarray(coefficients)[k]):.2f} $g_{k}$"
                 ax.plot(mu, term, linewidth=1, label=label)
-            ax.plot(mu, terms.sum(0), color="black", linewidth=1.8, label=target)
+            ax.plot(mu, terms.sum(0), color=COLOURS[6], linewidth=1.8, label=target)
             ax.set(title=name, xlabel=r"$\mu$")
             ax.legend(fontsize=6)
         np.atleast_1d(axes)[0].set_ylabel("value")
@@ -338,7 +339,7 @@ def draw_weight_functions(nodes: ArrayLike, weights: ArrayLike) -> Figure:
         mu = np.linspace(-1, 1, 201)
         ax.plot(mu, 1 - np.arccos(mu) / np.pi, color=COLOURS[1], label="Chebyshev weight")
         for edge in (-1, 1):
-            ax.axvline(edge, color="black", linewidth=0.6, linestyle=":")
+            ax.axvline(edge, color=COLOURS[6], linewidth=0.6, linestyle=":")
         ax.set(xlabel=MU_LABEL, ylabel="cumulative weight")
         ax.legend(fontsize=7)
     return drawn
@@ -371,7 +372,7 @@ def draw_agreement(rows: Sequence[Mapping[str, Any]]) -> Figure:
     with figure(width=5.2, height=4.6) as (drawn, ax):
         low = min(min(row["mean"], row["paper"]) for row in rows) - 3
         high = max(max(row["mean"], row["paper"]) for row in rows) + 3
-        ax.plot([low, high], [low, high], color="black", linewidth=0.7, linestyle=":")
+        ax.plot([low, high], [low, high], color=COLOURS[6], linewidth=0.7, linestyle=":")
         for colour, dataset in zip(COLOURS, dict.fromkeys(row["dataset"] for row in rows), strict=False):
             group = [row for row in rows if row["dataset"] == dataset]
             ax.errorbar(
@@ -398,7 +399,7 @@ def draw_differences(names: Sequence[str], series: Mapping[str, Sequence[Any]]) 
         series: by label, the differences of all comparisons with attributes ``mean`` and ``ci95``; None for a gap.
     """
     with figure(width=6.2, height=0.8 + 0.42 * len(names)) as (drawn, ax):
-        ax.axvline(0, color="black", linewidth=0.7, linestyle=":")
+        ax.axvline(0, color=COLOURS[6], linewidth=0.7, linestyle=":")
         for number, (label, differences) in enumerate(series.items()):
             shift = 0.16 * (2 * number - len(series) + 1)
             found = [(i + shift, d) for i, d in enumerate(differences) if d is not None and np.isfinite(d.ci95)]

@@ -1,0 +1,16 @@
+"""
+The filters of a trained model
+==============================
+
+OptBasisGNN on a graph whose edges mostly join different classes: the response of every hidden channel, and their
+distribution. In grey the eigenvalues of the graph. The single eigenvalues outside the bulk carry the classes.
+"""
+
+import polybasis as pb
+from polybasis.nn.interpret import filters_of, spectral_density
+from polybasis.report.figures import draw_responses
+
+data = pb.data.csbm(nodes=600, features=60, phi=-0.5, seed=1)
+classifier = pb.NodeClassifier("optbasisgnn", K=6, epochs=40).fit(data.graph, data.x, data.y)
+filters = filters_of(classifier.model_, data.x, data.graph)
+draw_responses(filters.mu, filters.responses, spectral_density(data.graph))

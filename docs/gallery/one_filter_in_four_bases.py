@@ -1,0 +1,11 @@
+r"""
+One filter, written in four bases
+=================================
+
+The filter :math:`\lambda^2 + 1` (thick) and its terms in four bases, as in Figure 1 of the paper. The sum is the same
+everywhere; the coefficients, in the legends, are not.
+"""
+
+from polybasis.experiments.figures import representation
+
+representation()

@@ -31,7 +31,7 @@ from pathlib import Path
 
 import numpy as np
 
-folder = Path(tempfile.mkdtemp())  # where the files of this page go
+folder = Path(tempfile.mkdtemp())  # to follow along, Path() in an empty folder of your own
 nodes, edges, classes, features = 50_000, 500_000, 3, 32
 
 rng = np.random.default_rng(0)
@@ -137,7 +137,7 @@ shell("polybasis train big.store --model favardgnn --epochs 8 --batch-size 500 -
 
 source = pb.train.Source.folder(folder / "big.store")
 for K in (0, 2):
-    config = pb.train.Config.of("favardgnn", precomputed=True, K=K, epochs=5, batch_size=500)
+    config = pb.train.Config.of("favardgnn", precomputed=True, K=K, epochs=8, batch_size=500)
     result = pb.train.run_job(pb.train.Job(config, source, source.protocol, split=0, seed=0))
     print(f"K = {K}: test accuracy {result['test_score']:.1%}")
 
@@ -146,22 +146,31 @@ for K in (0, 2):
 # -------------------
 #
 # Their responses follow from :math:`T` and the learned parameters, so drawing them needs neither the graph nor the
-# vectors. The grey histogram behind them shows where on the spectrum the features have their energy; it is the weight
-# function of the optimal basis, which also comes from :math:`T`.
+# vectors. Neither does the grey histogram behind them: it is the weight function of the optimal basis, which shows
+# where on the spectrum the features have their energy. ``polybasis plot model big.store`` draws the responses over the
+# whole of [-1, 1].
+
+import matplotlib.pyplot as plt
 
 from polybasis.nn.interpret import filters_on_basis
-from polybasis.report.figures import draw_responses
 
 store = pb.open_store(folder / "big.store")
 model = pb.train.TrainedModel.load(folder / "model")
 filters = filters_on_basis(model.model.conv, store.gamma, store.sqrt_beta)
+inside = filters.mu.abs() < 0.5
 mu, energy = pb.bases.Favard(store.gamma[:-1], store.sqrt_beta).weight_function()
-heights, edges = np.histogram(mu, bins=40, range=(-1, 1), weights=energy, density=True)
-draw_responses(filters.mu, filters.responses, (edges, heights))
+
+_, ax = plt.subplots(figsize=(7, 3.4), layout="constrained")
+ax.plot(filters.mu[inside], filters.responses[inside], color="C0", linewidth=0.6, alpha=0.6)
+ax.set(xlabel=r"eigenvalue $\mu$ of $P$ (1: smooth, $-1$: oscillating)", ylabel="response", ylim=(-4, 20))
+behind = ax.twinx()
+behind.hist(mu.flatten(), bins=40, range=(-0.5, 0.5), weights=energy.flatten(), color="#888", alpha=0.25)
+behind.set_axis_off()
+plt.show()
 
 # %%
-# The filters single out the left end of the spectrum, signals that change along most edges: that is where classes live
-# on a graph whose neighbours differ.
+# Most of the energy is noise, spread around zero, and the filters leave it as it is. They amplify the left end of the
+# spectrum, signals that change along most edges: that is where the classes are, on a graph whose neighbours differ.
 #
 # Predict
 # -------

@@ -24,6 +24,7 @@ def demo(
     as_json: AsJson = False,
 ) -> None:
     """Train models on a synthetic graph, learn filters on a photograph, and write a report as one HTML page."""
+    import polybasis.report.figures  # noqa: F401 (without Matplotlib, fail before training)
     from polybasis.cli.display import print_json
 
     page = _classification(out, splits)

@@ -53,7 +53,8 @@ def test_training_needs_no_extra(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert len((tmp_path / "p.csv").read_text().splitlines()) == 1001
     # torchmetrics imports Matplotlib, and with it Pillow, if they are installed, even if they are blocked here.
-    done = run(["optuna", "ray", "ogb", "sklearn"], command("report", "model", "csbm", "--out", "report.html"), tmp_path)
+    words = command("report", "model", "csbm", "--out", "report.html")
+    done = run(["optuna", "ray", "ogb", "sklearn"], words, tmp_path)
     assert done.returncode == 0, done.stderr
     assert "install scikit-learn" in (tmp_path / "report.html").read_text()
     assert run(["matplotlib"], "import polybasis.report.model_report", tmp_path).returncode == 0

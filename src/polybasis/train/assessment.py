@@ -161,9 +161,11 @@ def assess(
         label = repr(str(data.classes[rarer]))
         if count == 0:
             warnings = [f"No test node is of class {label}, so {trained.metric} says nothing. Label more nodes."]
-        elif warnings:
+        else:
             nodes = f"{count} of {len(y):,} test nodes {'is' if count == 1 else 'are'}"
-            warnings.append(f"Only {nodes} of class {label}, which says little about either. Label more nodes.")
+            warnings.append(
+                f"Only {nodes} of class {label}, so the score and its interval are rough. Label more nodes."
+            )
     return Assessment(trained.metric, len(split.test), score, baselines, (*warnings, *notes))
 
 

@@ -56,7 +56,7 @@ def test_every_preset_is_valid_and_survives_a_round_trip(path: Path, tmp_path: P
     assert Config.from_dict(config.to_dict()) == config
     assert Config.from_dict(json.loads(json.dumps(config.to_dict()))) == config
     assert through_toml(config, tmp_path) == config
-    assert config.replace(hidden=4).make_model(5, 3, 7).out_channels == 3
+    assert config.replace(hidden=8).make_model(5, 3, 7).out_channels == 3
 
 
 def test_all_entries_survive_a_round_trip(tmp_path: Path) -> None:

@@ -70,12 +70,12 @@ def read_nodes(path: Path, choices: Choices, target: bool, known: pa.Array | Non
         note = f"{path.name}: {counted(len(names), 'node')}, {counted(width, 'feature')}"
         return Nodes(names, (note,), matrix=matrix)
     file = open_table(path, choices.header, EXPECTED)
-    targets = [find_column(file, name, "target") for name in choices.target] if target else []
+    targets = _target_columns(file, choices) if target else []
     chosen, said, features = _roles(file, choices, targets, known)
     kinds = _kinds(file, features, choices)
-    numeric = {i: pa.float32() for i in features if kinds.get(i) == "numeric" or _looks_numeric(file, i)}
-    texts = [i for i in features if kinds.get(i, "numeric") != "numeric"]
-    table = file.read([chosen, *targets, *features], (chosen, *targets, *texts), numeric)
+    texts = [i for i in features if kinds.get(i) == "categorical"]
+    expected = [i for i in features if kinds.get(i) == "numeric" or (i not in texts and _looks_numeric(file, i))]
+    table = file.read([chosen, *targets, *features], (chosen, *targets, *texts), dict.fromkeys(expected, pa.float32()))
     if table.rows == 0:
         raise ValueError(f"{path}: the file has no nodes; expected {EXPECTED}")
     names = table.text(0)
@@ -114,6 +114,15 @@ def read_nodes(path: Path, choices: Choices, target: bool, known: pa.Array | Non
     return Nodes(names.rows(), tuple(notes), columns, id=file.names[chosen], table=of_target)
 
 
+def _target_columns(file: TableFile, choices: Choices) -> list[int]:
+    """The columns of the target in the table of nodes."""
+    learned = () if choices.schema is None else choices.schema.target
+    missing = [name for name in choices.target if name in learned and name not in file.names]
+    if missing:
+        raise ValueError(f"{file.origin}: no column {missing[0]!r}, the target of the model; pass labels or --labels")
+    return [find_column(file, name, "target") for name in choices.target]
+
+
 def _roles(file: TableFile, choices: Choices, targets: list[int], known: pa.Array | None) -> tuple[int, str, list[int]]:
     """The column of nodes, its name for a note, and the columns of features."""
     learned = choices.schema
@@ -123,6 +132,9 @@ def _roles(file: TableFile, choices: Choices, targets: list[int], known: pa.Arra
     if len(kept) < 2:
         raise too_few_columns(file, kept, EXPECTED)
     kinds = {} if learned is None or learned.kinds is None else learned.kinds
+    dropped = sorted(choices.drop.intersection(kinds))
+    if dropped:
+        raise ValueError(f"drop (--drop): the model needs {listed(dropped)}")
     candidates = [i for i in kept if file.names[i] not in kinds] or kept
     chosen, said = choices.node_column(file, candidates, known)
     features = [i for i in kept if i not in (chosen, *targets)]

@@ -37,7 +37,7 @@ def typed_column(table: Table, i: int, nodes: Texts, problems: Problems, kind: K
     found = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
     if pa.types.is_null(found):
         return _empty(name, table.rows, kind)
-    if kind in ("categorical", "boolean") and not pa.types.is_nested(found):
+    if kind == "categorical" and not pa.types.is_nested(found):
         return _of_text(table, i, nodes, problems, kind)
     if pa.types.is_temporal(found):
         present = pc.is_valid(values).to_numpy()
@@ -48,7 +48,10 @@ def typed_column(table: Table, i: int, nodes: Texts, problems: Problems, kind: K
         return Column(name, "boolean", codes.astype(np.int32), ("false", "true"))
     if pa.types.is_boolean(found) or _is_number(found):
         wide = found if pa.types.is_float32(found) else pa.float64()
-        return _numeric(table, i, pc.cast(values, wide, safe=False).to_numpy(), nodes, problems, kind)
+        column = _numeric(table, i, pc.cast(values, wide, safe=False).to_numpy(), nodes, problems, kind)
+        if kind == "boolean" and column is not None and column.kind != "boolean":
+            return _of_text(table, i, nodes, problems, kind)
+        return column
     if pa.types.is_string(found) or pa.types.is_large_string(found):
         return _of_text(table, i, nodes, problems, kind)
     problems.add(
@@ -152,7 +155,7 @@ def _numeric(
     ):
         return None
     missing = np.isnan(values)
-    if kind is None and ((values == 0) | (values == 1) | missing).all() and not missing.all():
+    if kind != "numeric" and ((values == 0) | (values == 1) | missing).all() and not missing.all():
         codes = np.where(missing, -1, values).astype(np.int32)
         return Column(name, "boolean", codes, ("0", "1"))
     return Column(name, "numeric", values.astype(np.float32, copy=False))

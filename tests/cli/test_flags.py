@@ -86,7 +86,7 @@ TRAIN: dict[str, tuple[Any, set[str], Callable[[Spy, Any], bool]]] = {
     "--edges": ("e.csv", {"tables"}, lambda spy, _: spy.jobs[0].source.kind == "tables"),
     "--features": ("f.csv", {"tables"}, lambda spy, _: spy.jobs[0].source.open().num_features == 6),
     "--labels": ("l.csv", {"tables"}, lambda spy, _: spy.jobs[0].source.open().classes == ("blue", "red")),
-    "--id": ("node", {"tables"}, lambda spy, _: "'node'," in spy.jobs[0].source.open().notes[1]),
+    "--id": ("node", {"tables"}, lambda spy, _: "column 'node'" in spy.jobs[0].source.open().notes[1]),
     "--target": ("class", {"tables"}, lambda spy, _: "'class' of" in spy.jobs[0].source.open().notes[-1]),
     "--no-header": (None, {"tables"}, lambda spy, _: spy.jobs[0].source.open().columns[0].name == "column 2"),
     "--merge": ("sum", {"tables"}, lambda spy, _: spy.jobs[0].source.open.keywords["merge"] == "sum"),
@@ -136,7 +136,7 @@ def test_train_applies_or_refuses_every_flag(
 
 
 # Flags of the commands that use a saved model, and the sources that each flag applies to.
-TABLE_FLAGS = {"--id": {"tables"}, "--target": set(), "--no-header": set(), "--merge": {"tables"}, "--drop": set()}
+TABLE_FLAGS = {"--id": {"tables"}, "--target": {"tables"}, "--no-header": set(), "--merge": {"tables"}, "--drop": set()}
 TABLE_FLAGS |= {"--edges": {"tables"}, "--features": {"tables"}}
 TABLE_VALUES = {"--id": "node", "--target": "class", "--merge": "sum", "--drop": "f3"}
 SAVED = {
@@ -145,12 +145,12 @@ SAVED = {
         "--json": EVERYWHERE, "--spreadsheet-safe": EVERYWHERE, "--model-file": set(),
     },
     "evaluate": {
-        **TABLE_FLAGS, "--target": {"tables"}, "--labels": {"tables"}, "--data-root": {"data set"},
+        **TABLE_FLAGS, "--labels": {"tables"}, "--data-root": {"data set"},
         "--metric": EVERYWHERE,
         "--json": EVERYWHERE, "--model-file": set(),
     },
     "report": {
-        **TABLE_FLAGS, "--target": {"tables"}, "--labels": {"tables"}, "--out": EVERYWHERE,
+        **TABLE_FLAGS, "--labels": {"tables"}, "--out": EVERYWHERE,
         "--data-root": {"data set"}, "--model-file": set(),
     },
     "plot": {

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from polybasis.cli.options import DataRoot, refuse
+from polybasis.cli.options import DataRoot, Target, Task, refuse
 from polybasis.data.catalogue import CATALOGUE
 
 if TYPE_CHECKING:
@@ -53,15 +53,7 @@ class GraphFlags:
     id: Annotated[
         str | None, typer.Option("--id", metavar="COLUMN", help="Own graph: the column of nodes; default: guessed.")
     ] = None
-    target: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--target",
-            metavar="COLUMN",
-            help="Own graph: the column of classes, numbers or lists of labels, in --labels or --features; repeatable "
-            "for labels with a column of 0 and 1 each.",
-        ),
-    ] = None
+    target: Target = None
     no_header: Annotated[
         bool, typer.Option("--no-header", help="Own graph: text tables have no header; default: detected.")
     ] = False
@@ -88,9 +80,8 @@ class GraphFlags:
             if self.edges is None:
                 raise ValueError("no data; pass a SOURCE (data set, graph folder or store) or --edges FILE")
             refuse("--data-root", self.data_root, "--edges")
-            schema = {} if model is None or model.schema is None else {"schema": model.schema}
             labels = getattr(self, "labels", None)
-            return Source.tables(self.edges, self.features, labels, **self._table_options(model), **schema)
+            return Source.tables(self.edges, self.features, labels, **self._table_options(model))
         for field in fields(self):
             if field.name not in ("source", "data_root"):
                 flag = f"--{field.name.replace('_', '-')}"
@@ -116,10 +107,15 @@ class GraphFlags:
         return found
 
     def _table_options(self, model: TrainedModel | None) -> dict[str, Any]:
-        """The options of :func:`polybasis.data.read_tables`."""
+        """The options of :func:`polybasis.data.read_tables`; with a model, a target is not a feature but not read."""
         options = {"id": self.id, "target": self.target, "merge": self.merge, "drop": self.drop}
-        given = {name: value for name, value in options.items() if value is not None}
-        return given | ({"header": False} if self.no_header else {})
+        given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+        if self.no_header:
+            given["header"] = False
+        if model is not None and model.schema is not None:
+            targets = (*model.schema.target, *given.pop("target", ()))
+            given["schema"] = replace(model.schema, target=targets)
+        return given
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,9 +128,12 @@ class LabelledFlags(GraphFlags):
 
     def _table_options(self, model: TrainedModel | None) -> dict[str, Any]:
         options = super()._table_options(model)
-        learned = () if model is None or model.schema is None else model.schema.target
-        if self.labels is None and self.target is None and self.features is not None and learned:
-            options["target"] = list(learned)
+        if model is not None and model.schema is not None:
+            options["schema"] = model.schema
+            if self.target is not None:
+                options["target"] = self.target
+            elif self.labels is None and self.features is not None and model.schema.target:
+                options["target"] = list(model.schema.target)
         if self.labels is None and "target" not in options:
             purpose = "train on" if model is None else "score against"
             raise ValueError(f"--edges needs --labels FILE, or --target COLUMN of --features, to {purpose}")
@@ -145,12 +144,7 @@ class LabelledFlags(GraphFlags):
 class TrainingFlags(LabelledFlags):
     """A graph with features and a target, to train a model."""
 
-    task: Annotated[
-        str | None,
-        typer.Option(
-            metavar="classification|regression|multi-label", help="Own graph: what the target is; default: guessed."
-        ),
-    ] = None
+    task: Task = None
     categorical: Annotated[
         list[str] | None,
         typer.Option(metavar="COLUMN", help="Own graph: a column of categories, for example codes; repeatable."),

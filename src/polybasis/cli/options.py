@@ -32,6 +32,21 @@ ModelFile = Annotated[
     Path | None,
     typer.Option(help="The file of an own model, FILE.py; it runs only if the model was trained with it."),
 ]
+Target = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--target",
+        metavar="COLUMN",
+        help="Own graph: the column of classes, numbers or lists of labels, in --labels or --features; repeatable for "
+        "labels with a column of 0 and 1 each.",
+    ),
+]
+Task = Annotated[
+    str | None,
+    typer.Option(
+        metavar="classification|regression|multi-label", help="Own graph: what the target is; default: guessed."
+    ),
+]
 MetricName = Annotated[
     str | None,
     typer.Option(

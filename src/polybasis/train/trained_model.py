@@ -142,12 +142,13 @@ class TrainedModel:
         if isinstance(data, NodeDataset):
             outputs: torch.Tensor = self.model(transform_features(data.x, self.config.feature_transform), data.graph)
             outputs = outputs if nodes is None else outputs[nodes]
-            return self.center + self.scale * outputs.double() if self.target == "regression" else outputs
-        from polybasis.train.mini_batch import MiniBatches
+        else:
+            from polybasis.train.mini_batch import MiniBatches
 
-        rows = torch.arange(len(data)) if nodes is None else nodes
-        task = MiniBatches(data, Split(rows, rows, rows), self.config, device=torch.device("cpu"))
-        return task.evaluate(self.model, rows).logits
+            rows = torch.arange(len(data)) if nodes is None else nodes
+            task = MiniBatches(data, Split(rows, rows, rows), self.config, device=torch.device("cpu"))
+            outputs = task.evaluate(self.model, rows).logits
+        return self.center + self.scale * outputs.double() if self.target == "regression" else outputs
 
     def prepared(self, data: Data) -> Data:
         """The data with features as the model takes them: columns of a table are encoded with its recipe.

@@ -50,7 +50,7 @@ def measure(folder: Path, what: str) -> dict[str, float]:
 
     def read(place: Path) -> object:
         if what == "features":
-            return read_nodes(place / "features.csv", Choices(), None, None, Problems())
+            return read_nodes(place / "features.csv", Choices(), False, None, Problems())
         data = read_tables(place / "edges.csv", place / "features.csv" if what == "both" else None)
         return data, data.x if what == "both" else None
 

@@ -51,7 +51,7 @@ def errors_naming(path: Path, problem: str) -> Iterator[None]:
 
     Args:
         path: the file.
-        problem: what is wrong if an error occurs, such as ``not a MATLAB file, or a damaged one``.
+        problem: what is wrong if an error occurs, such as ``not a MATLAB file, or damaged``.
 
     Raises:
         ValueError: for any error inside, unless it names the file already, as errors of the operating system do.
@@ -76,7 +76,7 @@ def read_text(path: Path, limit: int = MAX_TEXT) -> str:
     try:
         return path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: not text in UTF-8 ({error.reason} at byte {error.start})") from error
+        raise ValueError(f"{path}: not valid UTF-8 ({error.reason} at byte {error.start})") from error
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -134,7 +134,7 @@ def read_array_header(file: IO[bytes], origin: str, size: int, kinds: str = NUMB
         readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
         shape, by_column, dtype = readers[version](file)
     except Exception as error:  # NumPy's parser raises errors of ten types, such as tokenize.TokenError
-        raise ValueError(f"{origin}: not a NumPy array, or a damaged one ({_reason(error)})") from error
+        raise ValueError(f"{origin}: not a NumPy array, or damaged ({_reason(error)})") from error
     if dtype.hasobject:
         raise ValueError(f"{origin}: the array holds Python objects, which are not loaded; expected {_expected(kinds)}")
     if dtype.kind not in kinds or dtype.subdtype is not None:
@@ -178,7 +178,7 @@ class Archive:
     def __init__(self, path: Path) -> None:
         self.path = path
         size = regular_file(path)
-        with errors_naming(path, "not an archive of arrays, or a damaged one"):
+        with errors_naming(path, "not an archive of arrays, or damaged"):
             self._archive = zipfile.ZipFile(path)
             entries = self._archive.infolist()
         for entry in entries:

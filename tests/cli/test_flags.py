@@ -86,11 +86,14 @@ TRAIN: dict[str, tuple[Any, set[str], Callable[[Spy, Any], bool]]] = {
     "--edges": ("e.csv", {"tables"}, lambda spy, _: spy.jobs[0].source.kind == "tables"),
     "--features": ("f.csv", {"tables"}, lambda spy, _: spy.jobs[0].source.open().num_features == 6),
     "--labels": ("l.csv", {"tables"}, lambda spy, _: spy.jobs[0].source.open().classes == ("blue", "red")),
-    "--id": ("node", {"tables"}, lambda spy, _: "'node'," in spy.jobs[0].source.open().notes[1]),
+    "--id": ("node", {"tables"}, lambda spy, _: "column 'node'" in spy.jobs[0].source.open().notes[1]),
     "--target": ("class", {"tables"}, lambda spy, _: "'class' of" in spy.jobs[0].source.open().notes[-1]),
     "--no-header": (None, {"tables"}, lambda spy, _: spy.jobs[0].source.open().columns[0].name == "column 2"),
     "--merge": ("sum", {"tables"}, lambda spy, _: spy.jobs[0].source.open.keywords["merge"] == "sum"),
     "--drop": ("f3", {"tables"}, lambda spy, _: spy.jobs[0].source.open().num_features == 5),
+    "--task": ("multilabel", {"tables"}, lambda spy, _: spy.jobs[0].source.open().target == "multi-label"),
+    "--categorical": ("f3", {"tables"}, lambda spy, _: spy.jobs[0].source.open().columns[3].kind == "categorical"),
+    "--numeric": ("f3", {"tables"}, lambda spy, _: spy.jobs[0].source.open().columns[3].kind == "numeric"),
 }
 
 
@@ -117,6 +120,8 @@ def test_train_applies_or_refuses_every_flag(
         given = []  # already part of the source
     if source == "tables" and flag == "--no-header":
         arguments = without_headers(arguments)
+    if source == "tables" and flag == "--task":
+        arguments[arguments.index("--labels") + 1] = with_truths(arguments[arguments.index("--labels") + 1])
     threads = torch.get_num_threads()
     try:
         outcome = run("train", *arguments, *(given if flag != "--json" else []))
@@ -131,7 +136,7 @@ def test_train_applies_or_refuses_every_flag(
 
 
 # Flags of the commands that use a saved model, and the sources that each flag applies to.
-TABLE_FLAGS = {"--id": {"tables"}, "--target": set(), "--no-header": set(), "--merge": {"tables"}, "--drop": set()}
+TABLE_FLAGS = {"--id": {"tables"}, "--target": {"tables"}, "--no-header": set(), "--merge": {"tables"}, "--drop": set()}
 TABLE_FLAGS |= {"--edges": {"tables"}, "--features": {"tables"}}
 TABLE_VALUES = {"--id": "node", "--target": "class", "--merge": "sum", "--drop": "f3"}
 SAVED = {
@@ -140,12 +145,12 @@ SAVED = {
         "--json": EVERYWHERE, "--spreadsheet-safe": EVERYWHERE, "--model-file": set(),
     },
     "evaluate": {
-        **TABLE_FLAGS, "--target": {"tables"}, "--labels": {"tables"}, "--data-root": {"data set"},
+        **TABLE_FLAGS, "--labels": {"tables"}, "--data-root": {"data set"},
         "--metric": EVERYWHERE,
         "--json": EVERYWHERE, "--model-file": set(),
     },
     "report": {
-        **TABLE_FLAGS, "--target": {"tables"}, "--labels": {"tables"}, "--out": EVERYWHERE,
+        **TABLE_FLAGS, "--labels": {"tables"}, "--out": EVERYWHERE,
         "--data-root": {"data set"}, "--model-file": set(),
     },
     "plot": {
@@ -178,6 +183,12 @@ def _source(arguments: list[str]) -> jobs.Source:
     return jobs.Source.tables(*(Path(path) for path in arguments[1::2]))
 
 
+def test_a_model_is_scored_against_labels(run: Run, models: dict[str, Path], sources: dict[str, list[str]]) -> None:
+    for command in ("evaluate", "report"):
+        assert_refused(run(command, models["tables"], *sources["tables"][:2]), "--labels")
+        assert_refused(run(command, models["tables"], *sources["tables"][:4]), "--labels")
+
+
 @pytest.mark.parametrize("command", SAVED)
 def test_the_tables_of_saved_models_have_every_flag(command: str) -> None:
     assert set(SAVED[command]) == flags_of(command)
@@ -196,7 +207,7 @@ def test_saved_models_apply_or_refuse_every_flag(
         given = []
     if source == "tables" and flag == "--no-header":  # the model was trained with a header
         outcome = run(command, models[source], *without_headers(data), flag)
-        assert "the table lacks columns 'f0', 'f1'" in outcome.stderr
+        assert "lacks columns 'f0', 'f1'" in outcome.stderr
         return
     outcome = run(command, models[source], *data, *given)
     if source not in SAVED[command][flag]:
@@ -222,6 +233,13 @@ def without_headers(arguments: list[Any]) -> list[Any]:
     return changed
 
 
+def with_truths(labels: Any) -> Path:
+    """A copy of the table of labels with true and false in place of two classes."""
+    text = Path(labels).read_text().replace(",red", ",true").replace(",blue", ",false")
+    Path("truths.csv").write_text(text)
+    return Path("truths.csv")
+
+
 def assert_refused(outcome: Any, flag: str) -> None:
     assert outcome.status != 0
     assert outcome.stdout == ""
@@ -241,7 +259,6 @@ def assert_refused(outcome: Any, flag: str) -> None:
         (["datasets", "build", "--edges", "e.csv", "--out", "g", "--memory", "1GiB"], "--memory"),
         (["train", "csbm", "--splits", 2, "--out", "m"], "--out"),
         (["train", "csbm", "--splits", 2, "--split", 1], "--split"),
-        (["evaluate", "m", "--edges", "e.csv"], "--labels"),
     ],
 )
 def test_other_flags_that_do_not_apply_are_refused(arguments: list[Any], flag: str, run: Run) -> None:

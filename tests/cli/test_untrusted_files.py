@@ -67,10 +67,10 @@ def tables(tmp_path: Path) -> dict[str, Path]:
         (npy_header("{'descr': '<f8', 'fortran_order': False, 'shape': (10**18, 3)}"), "damaged"),
         (npy_header("{'descr': '<f8', 'fortran_order': False, 'shape': (-1, 6)}"), "damaged|needs"),
         (npy_header("{'descr': '<f8', 'fortran_order': False, 'shape': (True, 6)}"), "damaged|needs"),
-        (npy_header("{'descr': '<f8',"), "not a NumPy array, or a damaged one"),  # tokenize.TokenError
-        (npy_header("{" * 60000), "not a NumPy array, or a damaged one"),  # RecursionError, MemoryError
-        (npy_header("(" * 9000 + ")" * 9000), "not a NumPy array, or a damaged one"),
-        (b"", "not a NumPy array, or a damaged one"),
+        (npy_header("{'descr': '<f8',"), "not a NumPy array, or damaged"),  # tokenize.TokenError
+        (npy_header("{" * 60000), "not a NumPy array, or damaged"),  # RecursionError, MemoryError
+        (npy_header("(" * 9000 + ")" * 9000), "not a NumPy array, or damaged"),
+        (b"", "not a NumPy array, or damaged"),
     ],
 )
 def test_headers_of_arrays_are_not_trusted(

@@ -46,7 +46,7 @@ def test_bad_edge_lists_are_refused_with_their_place(tmp_path: Path) -> None:
         ("a,b\n1,2\n3,1.5\n", r"e\.csv:3: '3,1.5'; expected two node numbers"),
         ("a,b\n\n1,2\n3\n", r"e\.csv:4: "),
         ("", r"e\.csv:1: the file is empty"),
-        (b"a,b\n1,2\n\xff,2\n", r"e\.csv:3: not text in UTF-8"),
+        (b"a,b\n1,2\n\xff,2\n", r"e\.csv:3: not valid UTF-8"),
     ):
         with pytest.raises(ValueError, match=message):
             list(edge_batches(write(tmp_path, e=text)["e"], 400))

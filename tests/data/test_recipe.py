@@ -135,7 +135,9 @@ def test_missing_and_foreign_columns_are_refused_by_name() -> None:
     with pytest.raises(ValueError, match="the table lacks columns 'vip', 'plan'"):
         recipe.apply((*found[:3], found[4]))
     extra = Column("extra", "numeric", found[0].values)
-    with pytest.raises(ValueError, match=r"the table also has column 'extra'; .* --drop"):
+    with pytest.raises(
+        ValueError, match=r"the table has column 'extra', which the model was not trained with; .* --drop"
+    ):
         recipe.apply((*found, extra))
 
 

@@ -327,13 +327,14 @@ def test_columns_of_nodes_and_classes_are_guessed_and_noted(tmp_path: Path) -> N
     assert data.classes == ("0", "1")
     assert data.notes == (
         "edges.csv: 2 rows, edges between 'source' and 'target'",
-        "features.csv: 3 nodes in column 'who' (guessed), 2 numeric columns",
+        "features.csv: 3 nodes in column 'who' (guessed)",
+        "features.csv: numeric columns 'age', 'score'",
         "graph: 3 nodes, 2 edges",
         "labels.csv: 2 classes in column 'ml_target' (guessed) of the nodes in 'id' (guessed); 3 of 3 nodes labelled",
     )
     chosen = read_tables(**files, id="who", target="name")
     assert chosen.classes == ("x1", "x2", "x3")
-    assert chosen.notes[1].startswith("features.csv: 3 nodes in column 'who', ")
+    assert chosen.notes[1] == "features.csv: 3 nodes in column 'who'"
 
 
 def test_one_table_may_hold_nodes_features_and_the_target(tmp_path: Path) -> None:
@@ -346,7 +347,9 @@ def test_one_table_may_hold_nodes_features_and_the_target(tmp_path: Path) -> Non
     assert data.y.tolist() == [0, 1, -1]
     assert [(column.name, column.kind) for column in data.columns or ()] == [("age", "numeric"), ("vip", "boolean")]
     assert data.notes[1:] == (
-        "features.csv: 3 nodes in column 'user', 1 numeric column, 1 boolean column, 2 empty cells",
+        "features.csv: 3 nodes in column 'user', 2 empty cells",
+        "features.csv: numeric column 'age'",
+        "features.csv: boolean column 'vip'",
         "graph: 3 nodes, 2 edges",
         "features.csv: 2 classes in column 'fraud'; 2 of 3 nodes labelled",
     )
@@ -518,12 +521,12 @@ def test_arrays_that_are_no_features(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"x\.npy: not a NumPy array"):
         read_tables(edges, broken)
     for array, message in (
-        (np.array([[1.0], [np.inf]]), r"x\.npy: row 1 has a feature that is not finite"),
-        (np.array([[1.0], [1e39]]), r"x\.npy: row 1 has a feature that is not finite"),
+        (np.array([[1.0], [np.inf]]), r"x\.npy: node 1 has a feature that is not finite"),
+        (np.array([[1.0], [1e39]]), r"x\.npy: node 1 has a feature that is not finite"),
         (np.ones(3), r"x\.npy: the array has 1 axes; expected 2"),
         (np.ones((2, 1), dtype=complex), r"x\.npy: the array has dtype complex128; expected real numbers"),
         (np.array([["a"], ["b"]]), r"x\.npy: the array has dtype <U1; expected real numbers"),
-        (np.ones((1, 2)), r"edges\.csv:2: column 'b': node '1' has no features in .*x\.npy"),
+        (np.ones((1, 2)), r"edges\.csv:2: column 'b': node '1' is not in .*x\.npy"),
     ):
         np.save(broken, array)
         with pytest.raises(ValueError, match=message):

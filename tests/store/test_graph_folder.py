@@ -329,8 +329,9 @@ def test_verify_finds_what_is_wrong(edges: np.ndarray, tmp_path: Path) -> None:
     [
         ({"x": np.zeros((3, 2))}, r"x has shape \(3, 2\)"),
         ({"x": np.zeros((NODES, 2), dtype=complex)}, "x has dtype complex128; expected real numbers"),
-        ({"y": np.zeros(3, dtype=np.int64)}, r"y has dtype int64, shape \(3,\); expected integers"),
-        ({"y": np.zeros(NODES)}, r"y has dtype float64, shape \(400,\); expected integers"),
+        ({"y": np.zeros(3, dtype=np.int64)}, r"y has dtype int64, shape \(3,\); expected numbers \(400,\)"),
+        ({"y": np.zeros(NODES, dtype="U1")}, r"y has dtype <U1, shape \(400,\); expected numbers"),
+        ({"y": np.zeros((NODES, 2, 2))}, r"y has dtype float64, shape \(400, 2, 2\); expected numbers"),
         ({"splits": np.zeros((1, 3), dtype=np.int8)}, r"splits has shape \(1, 3\)"),
     ],
 )

@@ -451,7 +451,7 @@ def test_signals_that_are_not_finite_are_named(tmp_path: Path) -> None:
     on_disk = write(tmp_path / "nan", graph, x)
     with pytest.raises(ValueError, match=r"x\.npy is not finite at node 7, feature 3"):
         precompute(on_disk, tmp_path / "store", 3, memory=MEMORY, keep="all")
-    with pytest.raises(ValueError, match="has no classes; keep all rows"):
+    with pytest.raises(ValueError, match="has no labels; keep all rows"):
         precompute(on_disk, tmp_path / "store", 3, memory=MEMORY)
 
 

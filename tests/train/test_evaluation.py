@@ -115,7 +115,7 @@ def test_labels_are_matched_by_name(tmp_path: Path) -> None:
     model, val_score, test_score = train_on(in_memory(data), tmp_path / "model")
     rows = evaluate(model, in_memory(data))
     assert [row["roc_auc"] for row in rows[1:]] == pytest.approx([val_score, test_score])
-    assert rows[0].keys() == {"nodes", "count", "roc_auc", "f1", "log_loss"}
+    assert rows[0].keys() == {"nodes", "count", "roc_auc", "average_precision", "f1", "log_loss"}
     given = replace(data, name="given")
     turned = replace(data, name="turned", classes=("c", "a", "b"), y=y[:, [2, 0, 1]])
     assert evaluate(model, in_memory(turned)) == [pytest.approx(row) for row in evaluate(model, in_memory(given))]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from polybasis.cli.options import AsJson, DataRoot, parse_size, refuse
+from polybasis.cli.options import AsJson, DataRoot, Target, Task, parse_size, refuse
 from polybasis.cli.printable import echo
 
 if TYPE_CHECKING:
@@ -138,8 +138,10 @@ def build(
     ] = None,
     labels: Annotated[
         Path | None,
-        typer.Option(help="Classes: with --nodes, .npy, one integer per node, -1 if unknown; else .csv or .parquet."),
+        typer.Option(help="Targets: with --nodes, .npy, a class per node, -1 if unknown; else .csv or .parquet."),
     ] = None,
+    target: Target = None,
+    task: Task = None,
     memory: Annotated[str | None, typer.Option(help="With --nodes: approximate memory limit; default: 2GiB.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -150,14 +152,16 @@ def build(
     self-loops are dropped.
     """
     from polybasis.data.tables import edge_batches, read_node_classes, read_node_features, read_tables
+    from polybasis.data.targets import as_task
     from polybasis.store.graph_writing import build_graph_folder, write_graph_folder
 
     if nodes is None:
         refuse("--memory", memory, "tables with named nodes, which are read into memory; pass --nodes")
-        data = read_tables(edges, features, labels)
+        data = read_tables(edges, features, labels, target=target, task=None if task is None else as_task(task))
         _print(write_graph_folder(out, data), as_json)
         return
-
+    refuse("--target", target, "--nodes: nodes and columns of arrays have no names")
+    refuse("--task", task, "--nodes: classes are integers")
     folder = build_graph_folder(
         out,
         edge_batches(edges, nodes),

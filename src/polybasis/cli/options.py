@@ -5,32 +5,18 @@ from __future__ import annotations
 import re
 import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import Annotated, Any, get_args
 
 import typer
 
-from polybasis.data.catalogue import CATALOGUE
 from polybasis.data.metrics import Metric, as_metric
 from polybasis.nn.models.names import MODEL_CLASSES, model_names
-
-if TYPE_CHECKING:
-    from polybasis.train.job import Source
-
-
-def _dataset_names(incomplete: str) -> list[str]:
-    return [name for name in CATALOGUE if name.startswith(incomplete)]
 
 
 def _model_names(incomplete: str) -> list[str]:
     return [name for name in model_names() if name.startswith(incomplete)]
 
 
-SourceName = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="SOURCE", help="A data set's name, a graph folder or a store.", autocompletion=_dataset_names
-    ),
-]
 ModelFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder of a saved model.")]
 ModelName = Annotated[
     str | None,
@@ -46,36 +32,20 @@ ModelFile = Annotated[
     Path | None,
     typer.Option(help="The file of an own model, FILE.py; it runs only if the model was trained with it."),
 ]
-Edges = Annotated[
-    Path | None,
-    typer.Option(
-        help="Own graph: CSV, TSV, Parquet, Feather or JSON lines with columns source, target and, optionally, weight; "
-        "MatrixMarket, GraphML or GEXF."
-    ),
-]
-Features = Annotated[
-    Path | None,
-    typer.Option(
-        help="Own graph: table with a column of nodes; .npy or .npz; .json with the words of each node. "
-        "Default: structure only."
-    ),
-]
-Labels = Annotated[Path | None, typer.Option(help="Own graph: table with a column of nodes and one of classes.")]
-Id = Annotated[
-    str | None, typer.Option("--id", metavar="COLUMN", help="Own graph: the column of nodes; default: guessed.")
-]
 Target = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--target",
+        metavar="COLUMN",
+        help="Own graph: the column of classes, numbers or lists of labels, in --labels or --features; repeatable for "
+        "labels with a column of 0 and 1 each.",
+    ),
+]
+Task = Annotated[
     str | None,
-    typer.Option("--target", metavar="COLUMN", help="Own graph: the column of classes, in --labels or --features."),
-]
-NoHeader = Annotated[
-    bool, typer.Option("--no-header", help="Own graph: text tables have no header; default: detected.")
-]
-Merge = Annotated[
-    str | None, typer.Option("--merge", metavar="sum|mean|max|first", help="Own graph: weight of repeated edges.")
-]
-Drop = Annotated[
-    list[str] | None, typer.Option("--drop", metavar="COLUMN", help="Own graph: a column to leave out; repeatable.")
+    typer.Option(
+        metavar="classification|regression|multi-label", help="Own graph: what the target is; default: guessed."
+    ),
 ]
 MetricName = Annotated[
     str | None,
@@ -174,63 +144,6 @@ def known_model(name: str | None) -> str | None:
     from polybasis.nn.models.own_models import load_model_file
 
     return load_model_file(name)
-
-
-def table_options(
-    id: str | None, target: str | None, no_header: bool, merge: str | None, drop: list[str] | None
-) -> dict[str, Any]:
-    """The options of :func:`polybasis.data.read_tables` that the flags select."""
-    return {
-        "id": id,
-        "target": target,
-        "header": False if no_header else None,
-        "merge": merge,
-        "drop": tuple(drop or ()),
-    }
-
-
-def require_labels(
-    source: str | None, edges: Path | None, labels: Path | None, target: str | None, purpose: str
-) -> None:
-    """Raises ValueError for own tables without a column of classes."""
-    if source is None and edges is not None and labels is None and target is None:
-        raise ValueError(f"--edges needs --labels FILE, or --target COLUMN of --features, to {purpose}")
-
-
-def chosen_source(
-    source: str | None,
-    edges: Path | None,
-    features: Path | None,
-    labels: Path | None,
-    data_root: str | None,
-    tables: dict[str, Any],
-) -> Source:
-    """The source that the arguments select; ``tables`` comes from :func:`table_options`.
-
-    Raises:
-        ValueError: for no source, for two sources, or for a flag that does not apply; the message gives the flag.
-    """
-    from polybasis.train.job import Source
-
-    if source is None and edges is None:
-        raise ValueError("no data; pass a SOURCE (data set, graph folder or store) or --edges FILE")
-    if source is None and edges is not None:
-        refuse("--data-root", data_root, "--edges")
-        return Source.tables(edges, features, labels, **tables)
-    assert source is not None
-    flags = {"--edges": edges, "--features": features, "--labels": labels, "--id": tables["id"]}
-    flags |= {"--target": tables["target"], "--no-header": None if tables["header"] is None else True}
-    flags |= {"--merge": tables["merge"], "--drop": tables["drop"] or None}
-    for flag, value in flags.items():
-        refuse(flag, value, f"the source {source}")
-    folder = Path(source)
-    if (folder / "store.json").exists() or (folder / "graph.json").exists():
-        refuse("--data-root", data_root, f"the folder {source}")
-        return Source.folder(folder)
-    if folder.exists() and source not in CATALOGUE:
-        hint = "" if folder.is_dir() else f"; did you mean --edges {source}?"
-        raise ValueError(f"{source} is neither a data set, nor a graph folder, nor a store{hint}")
-    return Source.named(source, data_root)
 
 
 def refuse(flag: str, value: object, context: str) -> None:

@@ -10,40 +10,21 @@ from typing import Annotated, TextIO
 
 import typer
 
+from polybasis.cli.data_flags import GraphFlags, LabelledFlags, with_data_flags
 from polybasis.cli.options import (
     AsJson,
-    DataRoot,
-    Drop,
-    Edges,
-    Features,
-    Id,
-    Labels,
-    Merge,
     ModelFile,
     ModelFolder,
-    NoHeader,
-    SourceName,
-    Target,
-    chosen_source,
     refuse,
-    require_labels,
-    table_options,
 )
 from polybasis.cli.printable import echo, printable, spreadsheet_safe
 
 
+@with_data_flags
 def predict(
     model: ModelFolder,
-    source: SourceName = None,
-    edges: Edges = None,
-    features: Features = None,
-    id: Id = None,
-    target: Target = None,
-    no_header: NoHeader = False,
-    merge: Merge = None,
-    drop: Drop = None,
+    flags: GraphFlags,
     out: Annotated[Path | None, typer.Option(help="CSV or .parquet file; default: CSV to standard output.")] = None,
-    data_root: DataRoot = None,
     model_file: ModelFile = None,
     spreadsheet: Annotated[
         bool,
@@ -68,8 +49,7 @@ def predict(
         refuse("--json", as_json, f"the Parquet file {out}")
         refuse("--spreadsheet-safe", spreadsheet, f"the Parquet file {out}")
     trained = TrainedModel.load(model, model_file)
-    chosen = chosen_source(source, edges, features, None, data_root, table_options(id, target, no_header, merge, drop))
-    table = PredictionTable(trained, chosen.open())
+    table = PredictionTable(trained, flags.chosen(trained).open())
 
     def write(file: TextIO) -> None:
         if as_json:
@@ -95,22 +75,14 @@ def predict(
         console.print(f"{len(table)} predictions in {out}", soft_wrap=True)
 
 
+@with_data_flags
 def evaluate(
     model: ModelFolder,
-    source: SourceName = None,
-    edges: Edges = None,
-    features: Features = None,
-    labels: Labels = None,
-    id: Id = None,
-    target: Target = None,
-    no_header: NoHeader = False,
-    merge: Merge = None,
-    drop: Drop = None,
+    flags: LabelledFlags,
     metric: Annotated[
         list[str] | None,
         typer.Option("--metric", metavar="NAME", help="Another metric to print, as for `train`; repeatable."),
     ] = None,
-    data_root: DataRoot = None,
     model_file: ModelFile = None,
     as_json: AsJson = False,
 ) -> None:
@@ -126,11 +98,8 @@ def evaluate(
     from polybasis.train.evaluation import evaluate as scores_of
     from polybasis.train.trained_model import TrainedModel
 
-    require_labels(source, edges, labels, target, "score against")
-    chosen = chosen_source(
-        source, edges, features, labels, data_root, table_options(id, target, no_header, merge, drop)
-    )
-    rows = scores_of(TrainedModel.load(model, model_file), chosen, [as_metric(name) for name in metric or ()])
+    trained = TrainedModel.load(model, model_file)
+    rows = scores_of(trained, flags.chosen(trained), [as_metric(name) for name in metric or ()])
     if as_json:
         print_json(rows)
         return
@@ -143,18 +112,11 @@ def evaluate(
     print_table(table)
 
 
+@with_data_flags
 def plot(
     model: ModelFolder,
-    source: SourceName = None,
-    edges: Edges = None,
-    features: Features = None,
-    id: Id = None,
-    target: Target = None,
-    no_header: NoHeader = False,
-    merge: Merge = None,
-    drop: Drop = None,
+    flags: GraphFlags,
     out: Annotated[Path, typer.Option(help="Folder of the figures.")] = Path("plots"),
-    data_root: DataRoot = None,
     model_file: ModelFile = None,
     as_json: AsJson = False,
 ) -> None:
@@ -164,13 +126,7 @@ def plot(
     from polybasis.train.trained_model import TrainedModel
 
     trained = TrainedModel.load(model, model_file)
-    paths = draw_model(
-        trained,
-        chosen_source(
-            source, edges, features, None, data_root, table_options(id, target, no_header, merge, drop)
-        ).open(),
-        out,
-    )
+    paths = draw_model(trained, flags.chosen(trained).open(), out)
     if as_json:
         print_json([str(path) for path in paths])
     else:

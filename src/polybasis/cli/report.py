@@ -3,43 +3,24 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from polybasis.cli.data_flags import LabelledFlags, with_data_flags
 from polybasis.cli.options import (
-    DataRoot,
-    Drop,
-    Edges,
-    Features,
-    Id,
-    Labels,
-    Merge,
     ModelFile,
     ModelFolder,
-    NoHeader,
-    SourceName,
-    Target,
-    chosen_source,
-    require_labels,
-    table_options,
 )
 
 
+@with_data_flags
 def report(
     model: ModelFolder,
-    source: SourceName = None,
-    edges: Edges = None,
-    features: Features = None,
-    labels: Labels = None,
-    id: Id = None,
-    target: Target = None,
-    no_header: NoHeader = False,
-    merge: Merge = None,
-    drop: Drop = None,
+    flags: LabelledFlags,
     out: Annotated[Path, typer.Option(help="The HTML file.")] = Path("report.html"),
-    data_root: DataRoot = None,
     model_file: ModelFile = None,
 ) -> None:
     """Write an interactive page about a saved model: scores beside baselines, curves, filters and training.
@@ -51,19 +32,8 @@ def report(
     from polybasis.report.model_report import write_report
     from polybasis.train.trained_model import TrainedModel
 
-    require_labels(source, edges, labels, target, "score against")
-    chosen = chosen_source(
-        source, edges, features, labels, data_root, table_options(id, target, no_header, merge, drop)
-    )
-    columns = {"--id": id, "--target": target if labels is None else None, "--merge": merge}
-    command = ["polybasis", "predict", str(model), *([] if source is None else [source])]
-    for flag, value in {"--edges": edges, "--features": features, **columns, "--data-root": data_root}.items():
-        command += [] if value is None else [flag, str(value)]
-    command += ["--no-header"] if no_header else []
-    for column in drop or ():
-        command += ["--drop", column]
-    command += [] if model_file is None else ["--model-file", str(model_file)]
-    write_report(
-        TrainedModel.load(model, model_file), chosen.open(), out, shlex.join([*command, "--out", "predictions.csv"])
-    )
+    trained = TrainedModel.load(model, model_file)
+    shown = flags if flags.labels is None else replace(flags, target=None)  # a column of the labels
+    command = ["polybasis", "predict", str(model), *shown.arguments(), *(["--model-file", str(model_file)] if model_file else [])]
+    write_report(trained, flags.chosen(trained).open(), out, shlex.join([*command, "--out", "predictions.csv"]))
     console.print(f"report in {out}", highlight=False, soft_wrap=True)

@@ -9,30 +9,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from polybasis.cli.data_flags import TrainingFlags, with_data_flags
 from polybasis.cli.decisions import Calibrate, ThresholdFor, check_decisions, decide
 from polybasis.cli.options import (
     AsJson,
     ClassWeight,
-    DataRoot,
-    Drop,
-    Edges,
-    Features,
-    Id,
-    Labels,
-    Merge,
     MetricName,
     ModelName,
-    NoHeader,
-    SourceName,
-    Target,
     Threads,
-    chosen_source,
     known_model,
     parse_objective,
     parse_values,
     refuse,
-    require_labels,
-    table_options,
 )
 
 if TYPE_CHECKING:
@@ -43,16 +31,9 @@ AUTO = "auto"
 PROTOCOL_HELP = "Split protocol: per-class, stratified, train-val, fixed or linkx; default: the data set's own."
 
 
+@with_data_flags
 def train(
-    source: SourceName = None,
-    edges: Edges = None,
-    features: Features = None,
-    labels: Labels = None,
-    id: Id = None,
-    target: Target = None,
-    no_header: NoHeader = False,
-    merge: Merge = None,
-    drop: Drop = None,
+    flags: TrainingFlags,
     model: ModelName = None,
     config: Annotated[Path | None, typer.Option(help="TOML file with a configuration, as written by `tune`.")] = None,
     set_values: Annotated[
@@ -79,7 +60,6 @@ def train(
     resume: Annotated[bool, typer.Option("--resume", help="Fail if no run of this configuration was started.")] = False,
     jobs: Annotated[int, typer.Option(help="Splits to train in parallel processes.", min=1)] = 1,
     threads: Threads = None,
-    data_root: DataRoot = None,
     as_json: AsJson = False,
 ) -> None:
     """Train a model on a named data set, a graph folder, a store, or your own tables.
@@ -117,15 +97,12 @@ def train(
         raise ValueError("--split trains on one split; it does not apply to --splits above 1")
     if out is not None and splits > 1:
         raise ValueError("--out saves one model; it does not apply to --splits above 1")
-    require_labels(source, edges, labels, target, "train on")
     values = parse_values(set_values or [], lr=lr, epochs=epochs, batch_size=batch_size)
     objective = parse_objective(metric, class_weight)
     for name in objective.keys() & values.keys():
         raise ValueError(f"--set {name}={values[name]}: {name} is set twice")
     values |= objective
-    chosen = chosen_source(
-        source, edges, features, labels, data_root, table_options(id, target, no_header, merge, drop)
-    )
+    chosen = flags.chosen()
     on_store = chosen.kind == "store"
     if batch_size is not None and not on_store:
         raise ValueError("--batch-size does not apply to a graph in memory; it applies to stores only")

@@ -7,42 +7,23 @@ from typing import Annotated
 
 import typer
 
+from polybasis.cli.data_flags import TrainingFlags, with_data_flags
 from polybasis.cli.options import (
     AsJson,
     ClassWeight,
-    DataRoot,
-    Drop,
-    Edges,
-    Features,
-    Id,
-    Labels,
-    Merge,
     MetricName,
     ModelName,
-    NoHeader,
     Ray,
-    SourceName,
-    Target,
-    chosen_source,
     known_model,
     parse_objective,
     refuse,
-    require_labels,
-    table_options,
 )
 from polybasis.cli.printable import echo
 
 
+@with_data_flags
 def tune(
-    source: SourceName = None,
-    edges: Edges = None,
-    features: Features = None,
-    labels: Labels = None,
-    id: Id = None,
-    target: Target = None,
-    no_header: NoHeader = False,
-    merge: Merge = None,
-    drop: Drop = None,
+    flags: TrainingFlags,
     model: ModelName = None,
     metric: MetricName = None,
     class_weight: ClassWeight = None,
@@ -62,7 +43,6 @@ def tune(
     seed: Annotated[int, typer.Option(help="Seed of the search.")] = 0,
     ray: Ray = None,
     workers: Annotated[int | None, typer.Option(help="With --ray: number of workers; default: 4.", min=1)] = None,
-    data_root: DataRoot = None,
     as_json: AsJson = False,
 ) -> None:
     """Search for hyperparameters on validation data; test nodes are never scored.
@@ -83,13 +63,10 @@ def tune(
 
     if ray is None:
         refuse("--workers", workers, "a search without --ray")
-    require_labels(source, edges, labels, target, "train on")
-    chosen = chosen_source(
-        source, edges, features, labels, data_root, table_options(id, target, no_header, merge, drop)
-    )
+    chosen = flags.chosen()
     data = chosen.open()
     if not isinstance(data, NodeDataset):
-        raise ValueError(f"{source} is a store; tune on its graph folder or data set")
+        raise ValueError(f"{chosen.name} is a store; tune on its graph folder or data set")
     model = known_model(model)
     shared = None if start is None else Config.from_toml(start)
     if shared is not None and model not in (None, shared.model.name):

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from polybasis.data.images import image_signals as image_signals
     from polybasis.data.images import read_image as read_image
     from polybasis.data.recipe import Recipe as Recipe
+    from polybasis.data.schema import TableSchema as TableSchema
     from polybasis.data.tables import TableError as TableError
     from polybasis.data.tables import read_tables as read_tables
 
@@ -31,6 +32,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "entries": ["CAMPUSES"],
         "images": ["ImageSignals", "image_signals", "read_image"],
         "recipe": ["Recipe"],
+        "schema": ["TableSchema"],
         "tables": ["TableError", "read_tables"],
     },
 )

@@ -22,6 +22,7 @@ from polybasis.data.columns import Columns
 from polybasis.data.metrics import Metric, TargetKind
 from polybasis.data.on_first_use import OnFirstUse
 from polybasis.data.recipe import Recipe
+from polybasis.data.schema import TableSchema
 from polybasis.data.targets import check_target, default_metric, is_known, target_kind
 from polybasis.features import Features, SparseFeatures, as_features, row_normalize
 from polybasis.graph import Graph
@@ -165,6 +166,7 @@ class NodeDataset(LabelledNodes):
         recipe: the recipe that made ``x`` from ``columns``; None until :meth:`prepared` is called. Until then, ``x`` is
             encoded with a recipe of all nodes, and its numbers are unscaled.
         notes: what was read from the user's files, line by line.
+        schema: what the columns of the user's tables are; None if the data does not come from tables.
 
     >>> import torch, polybasis as pb
     >>> graph = pb.Graph.from_edge_index([[0, 1, 2], [1, 2, 3]])
@@ -188,6 +190,7 @@ class NodeDataset(LabelledNodes):
     columns: Columns | None = None
     recipe: Recipe | None = None
     notes: tuple[str, ...] = ()
+    schema: TableSchema | None = None
 
     def __post_init__(self) -> None:
         check_target(self.y)

@@ -115,7 +115,7 @@ def _one_hot(codes: NDArray[np.int64]) -> sp.csr_array:
 def _penn94_splits(path: Path, nodes: int) -> list[Masks]:
     regular_file(path)
     with path.open("rb") as file:
-        with errors_naming(path, "not a NumPy array, or a damaged one"):
+        with errors_naming(path, "not a NumPy array, or damaged"):
             np.lib.format.read_magic(file)
             np.lib.format.read_array_header_1_0(file)
         splits = load_arrays(path, file)

@@ -39,7 +39,7 @@ def read_matlab(path: Path, *names: str) -> list[Any]:
             the file.
     """
     size = regular_file(path)
-    with errors_naming(path, "not a MATLAB file of version 5, or a damaged one"):
+    with errors_naming(path, "not a MATLAB file of version 5, or damaged"):
         if size < HEADER:
             raise ValueError(f"{size} bytes; the header has {HEADER}")
         content = np.memmap(path, np.uint8, "r")

@@ -127,7 +127,7 @@ def wiki(folder: Path) -> NodeDataset:
     def tensor(part: str) -> Tensor:
         path = folder / f"wiki_{part}2M.pt"
         size = regular_file(path)
-        with errors_naming(path, "not a tensor, or a damaged one"):
+        with errors_naming(path, "not a tensor, or damaged"):
             if zipfile.is_zipfile(path):  # a compressed storage would be unpacked before it can be checked
                 with zipfile.ZipFile(path) as archive:
                     if any(entry.file_size > size for entry in archive.infolist()):

@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from polybasis.data.columns import KINDS, Column, Columns, Kind
+from polybasis.data.schema import refuse_other_columns
 from polybasis.features import MAX_DENSITY, Features, as_features
 
 MIN_ROWS = 10  # a category of fewer rows is rare
@@ -182,15 +183,8 @@ class Recipe:
 
     def _matched(self, columns: Columns) -> list[Column]:
         """The columns in the order of the recipe."""
-        given = {column.name: column for column in columns}
-        names = [column.name for column in self.columns]
-        missing = [name for name in names if name not in given]
-        foreign = [name for name in given if name not in names]
-        if missing:
-            raise ValueError(f"the table lacks {_listed(missing)}, or --drop left it out; expected {_listed(names)}")
-        if foreign:
-            drop = "pass drop=[..] or --drop to leave out what the model was not trained with"
-            raise ValueError(f"the table also has {_listed(foreign)}; expected {_listed(names)}: {drop}")
+        given, names = {column.name: column for column in columns}, [column.name for column in self.columns]
+        refuse_other_columns(given, names)
         return [given[name] for name in names]
 
     def to_dict(self) -> dict[str, Any]:
@@ -243,10 +237,3 @@ def _learn(column: Column, rows: NDArray[np.bool_] | None, scaled: bool) -> Colu
         mean = float(complete.mean())
         scale = float(complete.std()) if complete.min() < complete.max() else 1.0
     return ColumnRecipe(column.name, "numeric", gaps, fill=fill, mean=mean, scale=scale)
-
-
-def _listed(names: list[str]) -> str:
-    """The first names of a list, in quotes."""
-    shown = ", ".join(repr(name) for name in names[:10])
-    more = f" and {len(names) - 10} more" if len(names) > 10 else ""
-    return f"{'columns' if len(names) > 1 else 'column'} {shown}{more}"

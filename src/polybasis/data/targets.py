@@ -13,7 +13,7 @@ regression      (N,), floating point            NaN
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast, get_args
 
 from torch import Tensor
 
@@ -35,6 +35,18 @@ def target_kind(y: Tensor) -> TargetKind:
     if y.ndim == 2:
         return "multi-label"
     return "regression" if y.is_floating_point() else "classification"
+
+
+def as_task(name: str) -> TargetKind:
+    """The kind of target with a name; ``multilabel`` is another spelling of ``multi-label``.
+
+    Raises:
+        ValueError: for an unknown name.
+    """
+    task = "multi-label" if name == "multilabel" else name
+    if task not in get_args(TargetKind):
+        raise ValueError(f"task is {name!r}; expected one of {', '.join(get_args(TargetKind))}")
+    return cast(TargetKind, task)
 
 
 def is_known(y: Tensor) -> Tensor:

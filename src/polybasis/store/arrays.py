@@ -11,9 +11,12 @@ from types import SimpleNamespace
 from typing import IO, Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from polybasis.checksums import FormerVersionWarning, read_document
+from polybasis.data.targets import target_kind
 from polybasis.files import os_errors_naming
 from polybasis.foreign_files import NUMBERS, TEXT, map_array
 
@@ -67,6 +70,25 @@ def open_array(path: Path, shape: tuple[int, ...]) -> NDArray[Any]:
     if array.shape != shape:
         raise ValueError(f"{path} has shape {array.shape}; expected {shape}")
     return array
+
+
+def open_target(path: Path, rows: int) -> NDArray[Any]:
+    """Memory-maps the targets of some rows: class indices (integers) or numbers, (rows,), or labels, (rows, labels).
+
+    Raises:
+        FileNotFoundError: if the file does not exist.
+        ValueError: if the file is damaged or has a different shape.
+    """
+    y = map_array(path, NUMBERS)
+    if y.ndim not in (1, 2) or len(y) != rows:
+        raise ValueError(f"{path} has shape {y.shape}; expected ({rows},) or ({rows}, labels)")
+    return y
+
+
+def target_tensor(y: NDArray[Any]) -> Tensor:
+    """A copy of targets as a tensor; see :mod:`polybasis.data.targets`."""
+    copied = torch.from_numpy(np.array(y))
+    return copied.long() if target_kind(copied) == "classification" else copied
 
 
 def create_array(path: Path, dtype: Any, shape: tuple[int, ...], *, by_column: bool = False) -> np.memmap[Any, Any]:

@@ -4,7 +4,7 @@ A finished store is a folder with
 
 - ``store.json``: the data set, degree, blocks of channels, data type and feature transform;
 - ``vectors.npy``, (rows, K+1, channels): a node's values are contiguous, so that reading a batch of nodes is cheap;
-- ``rows.npy``: the node of each row, ascending; ``y.npy``: its class; ``splits.npy`` (splits, rows): 1 training,
+- ``rows.npy``: the node of each row, ascending; ``y.npy``: its target; ``splits.npy`` (splits, rows): 1 training,
   2 validation, 3 test; ``nodes.npy``: its name; the last three exist only if the data set has them;
 - ``basis.json``, written last: gamma, sqrt_beta and rank of every channel.
 
@@ -33,7 +33,15 @@ from polybasis.checksums import Manifest, OnBytes, VerifiedFile, digest, read_do
 from polybasis.data.dataset import LabelledNodes, Masks, masks_of
 from polybasis.data.metrics import Metric, as_metric
 from polybasis.features import FeatureTransform
-from polybasis.store.arrays import chunks, combined_checksum, drop_pages, open_array, read_header
+from polybasis.store.arrays import (
+    chunks,
+    combined_checksum,
+    drop_pages,
+    open_array,
+    open_target,
+    read_header,
+    target_tensor,
+)
 
 KIND, VERSION, OLDEST = "polybasis store", 4, 2
 
@@ -78,8 +86,8 @@ class BasisStore(LabelledNodes):
 
     @cached_property
     def y(self) -> Tensor:  # type: ignore[override]
-        """Class of each row as an index into ``classes``; -1 if unknown."""
-        return _classes_of(self.path, self.header)
+        """Target of each row; see :mod:`polybasis.data.targets`."""
+        return _target_of(self.path, self.header)
 
     @cached_property
     def fixed_splits(self) -> list[Masks]:  # type: ignore[override]
@@ -199,7 +207,9 @@ def _open(folder: Path, header: dict[str, Any], basis: dict[str, Any]) -> BasisS
         files.verify()
         vectors.verify_headers()
         file = vectors["vectors.npy"]
-    classes = header.get("classes") or range(int(_classes_of(folder, header).max()) + 1 if rows else 0)
+    classes = header.get("classes")
+    if classes is None:  # stores of earlier versions
+        classes = range(int(_target_of(folder, header).max()) + 1 if rows else 0)
     return BasisStore(
         path=folder,
         vectors=open_array(folder / "vectors.npy", (rows, degrees, channels)),
@@ -222,11 +232,10 @@ def _open(folder: Path, header: dict[str, Any], basis: dict[str, Any]) -> BasisS
     )
 
 
-def _classes_of(folder: Path, header: dict[str, Any]) -> Tensor:
-    rows = (header["rows"],)
+def _target_of(folder: Path, header: dict[str, Any]) -> Tensor:
     if not header["y"]:
-        return torch.full(rows, -1)
-    return torch.from_numpy(np.array(open_array(folder / "y.npy", rows))).long()
+        return torch.full((header["rows"],), -1)
+    return target_tensor(open_target(folder / "y.npy", header["rows"]))
 
 
 def scale_exponent(nodes: int) -> int:

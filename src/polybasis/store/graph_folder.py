@@ -2,8 +2,8 @@
 
 A folder holds ``graph.json``, ``indptr.npy`` (int64) and ``indices.npy`` (int32, or int64 beyond 2^31 nodes) and, if
 the data has them, ``x.npy`` (nodes x features, column by column, so that a block of features is contiguous), ``y.npy``
-(class indices, -1 if unknown), ``splits.npy`` (splits x nodes: 1 training, 2 validation, 3 test, 0 none) and
-``nodes.npy`` (names). ``graph.json`` holds checksums of the files and of itself. The graph is undirected and
+(the targets, see :mod:`polybasis.data.targets`), ``splits.npy`` (splits x nodes: 1 training, 2 validation, 3 test, 0
+none) and ``nodes.npy`` (names). ``graph.json`` holds checksums of the files and of itself. The graph is undirected and
 unweighted, without self-loops or duplicate edges; its degrees define the normalisation, so no edge values are stored.
 """
 
@@ -23,7 +23,15 @@ from polybasis.data.dataset import NodeDataset, masks_of
 from polybasis.data.metrics import Metric, as_metric
 from polybasis.features import as_features
 from polybasis.graph import Graph
-from polybasis.store.arrays import chunks, combined_checksum, drop_pages, open_array, read_header
+from polybasis.store.arrays import (
+    chunks,
+    combined_checksum,
+    drop_pages,
+    open_array,
+    open_target,
+    read_header,
+    target_tensor,
+)
 
 KIND, VERSION, OLDEST = "polybasis graph", 4, 2
 
@@ -37,7 +45,7 @@ class GraphFolder:
         num_nodes, nonzeros: number of rows and of nonzeros of the adjacency matrix.
         indptr, indices: the adjacency matrix in CSR format.
         x: features, (nodes, features), or None.
-        y: class indices, (nodes,), -1 if unknown, or None.
+        y: class indices or numbers, (nodes,), or labels, (nodes, labels), see :mod:`polybasis.data.targets`; or None.
         splits: (splits, nodes), 1 training, 2 validation, 3 test, or None.
         nodes: names of the nodes, or None if they are named by their numbers.
         header: contents of ``graph.json``: name, classes, metric, protocol.
@@ -50,7 +58,7 @@ class GraphFolder:
     indptr: NDArray[np.int64]
     indices: NDArray[Any]
     x: NDArray[Any] | None
-    y: NDArray[np.integer[Any]] | None
+    y: NDArray[Any] | None
     splits: NDArray[np.int8] | None
     nodes: NDArray[np.str_] | None
     header: dict[str, Any]
@@ -95,7 +103,7 @@ class GraphFolder:
             indptr,
             indices,
             optional("x", num_nodes, header["x"]),
-            optional("y", num_nodes),
+            open_target(folder / "y.npy", num_nodes) if header.get("y") else None,
             optional("splits", header["splits"], num_nodes),
             open_array(folder / "nodes.npy", (num_nodes,)) if header.get("named") else None,
             header,
@@ -114,7 +122,9 @@ class GraphFolder:
 
     @property
     def classes(self) -> tuple[Any, ...]:
-        """The classes, in the order of their indices."""
+        """The classes or labels, in the order of their indices; none for numbers."""
+        if self.y is not None and self.y.dtype.kind == "f":
+            return ()
         return tuple(self.header.get("classes") or range(self.header["y"]))
 
     @property
@@ -146,12 +156,11 @@ class GraphFolder:
         dtype = torch.int32 if self.nonzeros < 2**31 else torch.int64  # one type for both, as the kernels expect
         indptr, indices = (torch.from_numpy(np.array(part)).to(dtype) for part in (self.indptr, self.indices))
         adjacency = Adjacency(indptr, indices, None, self.nonzeros // 2)
-        y = np.full(self.num_nodes, -1) if self.y is None else np.array(self.y)
         return NodeDataset(
             name=self.name,
             graph=Graph(adjacency),
             x=as_features(torch.from_numpy(np.array(self.x, dtype=np.float32, order="C"))),
-            y=torch.from_numpy(y).long(),
+            y=torch.full((self.num_nodes,), -1) if self.y is None else target_tensor(self.y),
             classes=self.classes,
             nodes=None if self.nodes is None else np.array(self.nodes),
             metric=self.metric,

@@ -52,9 +52,8 @@ def write_graph_folder(path: str | Path, dataset: NodeDataset) -> GraphFolder:
     """
     if dataset.structure_only:
         raise ValueError(f"{dataset.name} has no features, but a graph folder needs them; pass --features or features")
-    if dataset.target != "classification" or dataset.sample_weight is not None:
-        what = "sample weights" if dataset.sample_weight is not None else f"a {dataset.target} target"
-        raise ValueError(f"{dataset.name} has {what}; graph folders hold classes without weights: use tables or arrays")
+    if dataset.sample_weight is not None:
+        raise ValueError(f"{dataset.name} has sample weights, which graph folders cannot hold: use tables or arrays")
     graph = dataset.graph
     if graph.directed or graph.normalization != "sym":
         raise ValueError(f'{graph!r}: graph folders hold undirected graphs with normalization="sym"')
@@ -81,7 +80,7 @@ def write_graph_folder(path: str | Path, dataset: NodeDataset) -> GraphFolder:
         save_array(folder / "indices.npy", indices.astype(_index_type(graph.num_nodes)))
         if dataset.nodes is not None:
             save_array(folder / "nodes.npy", dataset.nodes)
-        x, y = as_dense(dataset.x).numpy(), dataset.y.numpy() if (dataset.y >= 0).any() else None
+        x, y = as_dense(dataset.x).numpy(), dataset.y.numpy() if len(dataset.labelled) else None
         _write_node_data(folder, graph.num_nodes, len(indices), x, y, splits, header)
     return GraphFolder.open(path)
 
@@ -92,7 +91,7 @@ def build_graph_folder(
     num_nodes: int,
     *,
     x: Rows | None = None,
-    y: NDArray[np.integer[Any]] | None = None,
+    y: NDArray[Any] | None = None,
     splits: NDArray[np.int8] | None = None,
     name: str = "graph",
     identity: str = "",
@@ -108,7 +107,8 @@ def build_graph_folder(
         edges: arrays of shape (m, 2) with m up to a few million.
         num_nodes: number of nodes.
         x: features, (num_nodes, features).
-        y: class indices, (num_nodes,), -1 if unknown.
+        y: class indices (integers) or numbers, (num_nodes,), or labels, (num_nodes, labels); see
+            :mod:`polybasis.data.targets`.
         splits: (splits, num_nodes), 1 training, 2 validation, 3 test, 0 none.
         name: name of the data set.
         identity: identifies the contents; by default a checksum.
@@ -196,7 +196,7 @@ def _write_node_data(
     num_nodes: int,
     nonzeros: int,
     x: Rows | None,
-    y: NDArray[np.integer[Any]] | None,
+    y: NDArray[Any] | None,
     splits: NDArray[np.int8] | None,
     header: dict[str, Any],
 ) -> None:
@@ -226,12 +226,7 @@ def _write_node_data(
                 drop_pages(x)
         del target
     if y is not None:
-        if y.shape != (num_nodes,) or not np.issubdtype(y.dtype, np.integer):
-            raise ValueError(f"y has dtype {y.dtype}, shape {y.shape}; expected integers ({num_nodes},)")
-        largest = int(y.max()) if len(y) else -1
-        refuse_classes(int(y.min()) if len(y) else -1, largest, num_nodes)
-        save_array(folder / "y.npy", y.astype(np.int32, copy=False))
-        header["y"] = max(0, largest) + 1
+        header["y"] = _write_target(folder / "y.npy", num_nodes, y)
     if splits is not None:
         if splits.ndim != 2 or splits.shape[1] != num_nodes:
             raise ValueError(f"splits has shape {splits.shape}; expected (splits, {num_nodes})")
@@ -239,6 +234,24 @@ def _write_node_data(
         header["splits"] = len(splits)
     header["files"] = Manifest.records(folder, (path.name for path in folder.glob("*.npy")))
     write_document(folder / "graph.json", header)
+
+
+def _write_target(path: Path, num_nodes: int, y: NDArray[Any]) -> int:
+    """Writes the targets of all nodes and returns the number of classes or labels, or 1 for numbers."""
+    if y.ndim not in (1, 2) or len(y) != num_nodes or y.dtype.kind not in "iuf":
+        raise ValueError(
+            f"y has dtype {y.dtype}, shape {y.shape}; expected numbers ({num_nodes},) or ({num_nodes}, labels)"
+        )
+    if y.ndim == 2:
+        save_array(path, np.where(y >= 0, y, -1).astype(np.int8))  # unknown labels may be NaN
+        return int(y.shape[1])
+    if y.dtype.kind == "f":
+        save_array(path, y)
+        return 1
+    largest = int(y.max()) if len(y) else -1
+    refuse_classes(int(y.min()) if len(y) else -1, largest, num_nodes)
+    save_array(path, y.astype(np.int32, copy=False))
+    return max(0, largest) + 1
 
 
 def refuse_nodes(num_nodes: int, memory: int) -> None:

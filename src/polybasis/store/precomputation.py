@@ -17,6 +17,7 @@ from polybasis import native
 from polybasis.checksums import Manifest, digest, write_document
 from polybasis.cluster import map_on_ray
 from polybasis.data.metrics import as_metric
+from polybasis.data.targets import is_known
 from polybasis.features import FeatureTransform
 from polybasis.files import append_line, exclusive, remove_stale_files, temporary_path
 from polybasis.krylov.filters import checked_degree
@@ -97,17 +98,17 @@ def kept_rows(graph: GraphFolder, keep: Keep) -> NDArray[np.int64]:
     """The nodes whose rows a store keeps, ascending.
 
     Raises:
-        ValueError: if no node has a class and ``keep`` is ``labelled``.
+        ValueError: if no node has a target and ``keep`` is ``labelled``.
     """
     if keep == "all":
         return np.arange(graph.num_nodes)
     if graph.y is None:
-        raise ValueError(f"{graph.path} has no classes; keep all rows (--rows all)")
-    found = [np.flatnonzero(graph.y[rows] >= 0) + rows.start for rows in chunks(graph.num_nodes)]
+        raise ValueError(f"{graph.path} has no labels; keep all rows (--rows all)")
+    known = [is_known(torch.from_numpy(np.array(graph.y[rows]))).numpy() for rows in chunks(graph.num_nodes)]
     drop_pages(graph.y)
-    rows = np.concatenate(found)
+    rows = np.flatnonzero(np.concatenate(known))
     if len(rows) == 0:
-        raise ValueError(f"no node of {graph.path} has a class; keep all rows (--rows all)")
+        raise ValueError(f"no node of {graph.path} has a label; keep all rows (--rows all)")
     return rows
 
 

@@ -52,7 +52,8 @@ class Comparison:
     """A baseline and the model's advantage over it.
 
     Attributes:
-        name: ``majority``, a constant prediction, or ``columns only``, a linear model of the features.
+        name: ``majority``, the class frequencies, or ``constant``, the mean number (the median with the Huber loss) or
+            the frequencies of labels; or ``columns only``, a linear model of the features.
         score: the score of the baseline.
         advantage: score of the model minus that of the baseline, or the reverse if lower scores are better, so that it
             is positive if the model is better.
@@ -104,7 +105,7 @@ class Assessment:
 def assess(
     trained: TrainedModel, data: NodeDataset, split: Split, *, resamples: int = RESAMPLES, seed: int = 0
 ) -> Assessment:
-    """Scores a model on test nodes, next to the majority and to a linear model of the features.
+    """Scores a model on test nodes, next to a constant prediction and to a linear model of the features.
 
     The linear model is scikit-learn's logistic regression or ridge regression on the standardised features, with the
     class weights and sample weights of the model. It is left out without scikit-learn or without features.
@@ -130,9 +131,10 @@ def assess(
     if len(split.test) == 0:
         raise ValueError(f"{data.name} has no test nodes in this split; use a protocol with test nodes")
     objective = Objective.of(trained.config.replace(metric=trained.metric), data, split.train)
+    constant = "majority" if trained.target == "classification" else "constant"
     outputs = {
         "model": trained.logits(data, split.test),
-        "majority": objective.in_units(objective.log_prior(split.train).expand(len(split.test), -1)),
+        constant: objective.in_units(objective.log_prior(split.train).expand(len(split.test), -1)),
     }
     notes = []
     if data.structure_only:
@@ -170,15 +172,13 @@ def assess(
 
 
 def _warning(comparison: Comparison, score: Estimate, metric: Metric) -> str:
-    what = {
-        "majority": "a constant prediction",
-        "columns only": "a linear model of the columns, which ignores the graph",
-    }
+    linear = comparison.name == "columns only"
+    what = "a linear model of the columns, which ignores the graph" if linear else "a constant prediction"
     scores = f"test {metric} {score.value:.4g} against {comparison.score.value:.4g}"
     low, high = comparison.advantage.low, comparison.advantage.high
     if high < 0:
-        return f"The model is worse than {what[comparison.name]}: {scores}."
+        return f"The model is worse than {what}: {scores}."
     return (
-        f"The model is not clearly better than {what[comparison.name]}: {scores}, and the difference may be chance "
+        f"The model is not clearly better than {what}: {scores}, and the difference may be chance "
         f"(95 % interval {low:+.4g} to {high:+.4g})."
     )

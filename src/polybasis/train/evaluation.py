@@ -13,6 +13,7 @@ from polybasis.data.metrics import Metric
 from polybasis.train.job import Data, Source
 from polybasis.train.trained_model import TrainedModel
 
+LABELS: tuple[Metric, ...] = ("average_precision", "f1", "log_loss")
 REGRESSION: tuple[Metric, ...] = ("rmse", "mae", "r2")
 
 
@@ -96,7 +97,7 @@ def _scores(
     names = dict.fromkeys((data.metric, trained.metric, *more))
     if trained.target == "multi-label":
         ours = outputs[:, order]
-        return {name: metrics.score(name, "multi-label", ours, y) for name in (*names, "f1", "log_loss")}
+        return {name: metrics.score(name, "multi-label", ours, y) for name in dict.fromkeys((*names, *LABELS))}
     scores = {"accuracy": metrics.score("accuracy", "classification", outputs, order[y])}
     scores |= {name: data.score(outputs[:, order], nodes, name) for name in names if name != "accuracy"}
     return scores | {"cross entropy": float(torch.nn.functional.cross_entropy(outputs, order[y]))}

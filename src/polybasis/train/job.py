@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import torch
 
@@ -29,9 +29,6 @@ from polybasis.train.fitting import FullBatch, OnEpoch, Task, fit_task, remove_c
 from polybasis.train.history import History
 from polybasis.train.result_file import Claims, ResultFile
 from polybasis.train.results import Result
-
-if TYPE_CHECKING:
-    from polybasis.data.tables.edges import Merge
 
 OnResult = Callable[[Result], None]
 Data = NodeDataset | BasisStore
@@ -101,25 +98,19 @@ class Source:
         edges: str | Path,
         features: str | Path | None = None,
         labels: str | Path | None = None,
-        *,
-        id: str | None = None,
-        target: str | None = None,
-        header: bool | None = None,
-        merge: Merge | None = None,
-        drop: Iterable[str] = (),
+        **options: Any,
     ) -> Source:
         """The user's own files; they are read immediately.
 
         Args:
-            edges, features, labels, id, target, header, merge, drop: see :func:`polybasis.data.read_tables`.
+            edges, features, labels, options: see :func:`polybasis.data.read_tables`.
 
         Raises:
             FileNotFoundError, ValueError: if a file is missing or invalid; the message gives the file and the line.
         """
         files = [None if path is None else Path(path).absolute() for path in (edges, features, labels)]
-        drop = drop if isinstance(drop, str) else tuple(drop)
-        options = {"id": id, "target": target, "header": header, "merge": merge, "drop": drop}
-        read = partial(_read_tables, Path(edges).absolute(), *files[1:], _stamp(*files), **options)
+        hashable = {name: tuple(value) if isinstance(value, list) else value for name, value in options.items()}
+        read = partial(_read_tables, Path(edges).absolute(), *files[1:], _stamp(*files), **hashable)
         data = read()
         return cls("tables", data.name, data.protocol, data.fingerprint, read)
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import torch
@@ -28,6 +28,8 @@ from polybasis.checksums import FormerVersionWarning, read_document, write_docum
 from polybasis.data.dataset import NodeDataset, Split
 from polybasis.data.metrics import Metric, TargetKind, as_metric
 from polybasis.data.recipe import Recipe, is_plain
+from polybasis.data.schema import TableSchema
+from polybasis.data.targets import as_task
 from polybasis.features import transform_features
 from polybasis.files import write_atomically
 from polybasis.foreign_files import regular_file
@@ -65,6 +67,8 @@ class TrainedModel:
             :meth:`with_threshold`. None: the most probable class is predicted.
         provenance: data set, protocol, split, seed, versions and job key.
         recipe: how the columns of a table become features, if it was trained on such columns.
+        schema: what the columns of the tables are that it was trained on; None if it was not trained on tables. Pass it
+            to :func:`polybasis.data.read_tables` to read further tables in the same way.
 
     >>> import polybasis as pb
     >>> data = pb.data.csbm(nodes=200, features=16)
@@ -90,6 +94,7 @@ class TrainedModel:
     threshold: Threshold | None = None
     provenance: dict[str, Any] = field(default_factory=dict)
     recipe: Recipe | None = None
+    schema: TableSchema | None = None
 
     @classmethod
     def of(cls, config: Config, fitted: Fit, provenance: dict[str, Any] | None = None) -> TrainedModel:
@@ -118,6 +123,7 @@ class TrainedModel:
             scale=objective.scale,
             provenance={**(provenance or {}), "versions": versions},
             recipe=data.recipe if isinstance(data, NodeDataset) else None,
+            schema=data.schema if isinstance(data, NodeDataset) else None,
         )
 
     @torch.no_grad()
@@ -136,12 +142,13 @@ class TrainedModel:
         if isinstance(data, NodeDataset):
             outputs: torch.Tensor = self.model(transform_features(data.x, self.config.feature_transform), data.graph)
             outputs = outputs if nodes is None else outputs[nodes]
-            return self.center + self.scale * outputs.double() if self.target == "regression" else outputs
-        from polybasis.train.mini_batch import MiniBatches
+        else:
+            from polybasis.train.mini_batch import MiniBatches
 
-        rows = torch.arange(len(data)) if nodes is None else nodes
-        task = MiniBatches(data, Split(rows, rows, rows), self.config, device=torch.device("cpu"))
-        return task.evaluate(self.model, rows).logits
+            rows = torch.arange(len(data)) if nodes is None else nodes
+            task = MiniBatches(data, Split(rows, rows, rows), self.config, device=torch.device("cpu"))
+            outputs = task.evaluate(self.model, rows).logits
+        return self.center + self.scale * outputs.double() if self.target == "regression" else outputs
 
     def prepared(self, data: Data) -> Data:
         """The data with features as the model takes them: columns of a table are encoded with its recipe.
@@ -153,7 +160,9 @@ class TrainedModel:
             if self.recipe is not None:
                 if data.columns is None:
                     raise ValueError(f"the model was trained on the columns of a table; {data.name} has other features")
-                data = replace(data, x=self.recipe.apply(data.columns), recipe=self.recipe)
+                unused = () if self.schema is None else (*self.schema.target, *self.schema.drop)
+                columns = tuple(column for column in data.columns if column.name not in unused)
+                data = replace(data, x=self.recipe.apply(columns), recipe=self.recipe)
             elif data.columns is not None and not is_plain(data.columns):
                 raise ValueError(
                     "the model was trained on a matrix of features, without a recipe for categories and gaps; "
@@ -306,6 +315,8 @@ class TrainedModel:
         }
         if self.recipe is not None:
             document["recipe"] = self.recipe.to_dict()
+        if self.schema is not None:
+            document["tables"] = self.schema.to_dict()
         if self.target != "classification":
             document |= {"target": self.target, "center": self.center, "scale": self.scale}
         if self.calibration is not None:
@@ -359,9 +370,8 @@ class TrainedModel:
             recipe = Recipe.from_dict(document["recipe"]) if "recipe" in document else None
             if recipe is not None and recipe.width != features:
                 raise ValueError(f"the recipe has {recipe.width} features; the model has {features}")
-            target = document.get("target", "classification")
-            if target not in get_args(TargetKind):
-                raise ValueError(f"target is {target!r}; expected one of {', '.join(get_args(TargetKind))}")
+            target = as_task(document.get("target", "classification"))
+            kinds = None if recipe is None else {column.name: column.kind for column in recipe.columns}
             outputs = 1 if target == "regression" else len(classes)
             calibration, threshold = document.get("calibration"), document.get("threshold")
             model = config.make_model(features, outputs, document["num_nodes"], target)
@@ -383,6 +393,7 @@ class TrainedModel:
                 threshold=None if threshold is None else Threshold.from_dict(threshold),
                 provenance=document["provenance"],
                 recipe=recipe,
+                schema=TableSchema.from_dict(document["tables"], target, kinds) if "tables" in document else None,
             )
 
 

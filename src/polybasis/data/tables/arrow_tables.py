@@ -32,7 +32,9 @@ def refuse_size(path: Path, rows: int, columns: int) -> None:
     """Raises ValueError for a file that is much larger in memory than on disk: it repeats the same rows."""
     size = regular_file(path)
     if rows * columns > max(MIN_CELLS, MAX_CELLS_PER_BYTE * size):
-        raise ValueError(f"{path}: {rows:,} rows of {columns:,} columns in {size:,} bytes; are all rows the same?")
+        raise ValueError(
+            f"{path}: {rows:,} rows of {columns:,} columns in a file of {size:,} bytes; are all rows the same?"
+        )
 
 
 def _opened(path: Path, kind: str, read: Callable[[Path], pa.Table]) -> TableFile:
@@ -42,7 +44,7 @@ def _opened(path: Path, kind: str, read: Callable[[Path], pa.Table]) -> TableFil
         table.validate(full=True)
     except (pa.ArrowException, OSError, MemoryError, UnicodeDecodeError, OverflowError) as error:
         reason = " ".join(str(error).split())[:200]
-        raise TableError([f"{path}: not {kind}, or a damaged one ({reason})"], ["write the file again"]) from error
+        raise TableError([f"{path}: not {kind}, or damaged ({reason})"], ["write the file again"]) from error
     names = tuple(name.strip() or f"column {i}" for i, name in enumerate(table.column_names, 1))
 
     def select(columns: list[int], texts: Collection[int], numbers: Mapping[int, pa.DataType]) -> Table:

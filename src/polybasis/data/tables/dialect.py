@@ -86,10 +86,10 @@ def _beginning(path: Path) -> tuple[str, bool]:
         start = file.read(SAMPLE + 1)
     content = start[:SAMPLE]
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise TableError([f"{path}:1: not text in UTF-8, but in UTF-16"], ["save the file as UTF-8"])
+        raise TableError([f"{path}:1: the file is encoded in UTF-16"], ["save it as UTF-8"])
     if b"\0" in content:
         line = content[: content.index(b"\0")].count(b"\n") + 1
-        raise TableError([f"{path}:{line}: not text in UTF-8, but binary data"], ["save the table as CSV or Parquet"])
+        raise TableError([f"{path}:{line}: the file holds binary data, not text"], ["save the table as CSV or Parquet"])
     return content.decode("utf-8-sig", errors="replace"), len(start) <= SAMPLE
 
 

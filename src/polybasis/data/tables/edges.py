@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Literal, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from polybasis.adjacency import SAME_WEIGHT
-from polybasis.data.columns import as_number
+from polybasis.data.schema import Merge
 from polybasis.data.tables.formats import open_table
 from polybasis.data.tables.graph_files import read_matrix_market, read_xml_graph
 from polybasis.data.tables.problems import Problems
@@ -21,8 +20,6 @@ from polybasis.data.tables.roles import WEIGHT_NAMES, Choices, counted, edge_col
 from polybasis.data.tables.table import Table, Texts
 from polybasis.data.tables.text_files import suffix_of
 
-Merge = Literal["sum", "mean", "max", "first"]
-MERGES: tuple[Merge, ...] = get_args(Merge)
 EXPECTED = "the columns source, target and, optionally, weight"
 LARGEST = float(np.finfo(np.float32).max)
 
@@ -85,8 +82,9 @@ def read_edges(path: Path, choices: Choices, problems: Problems) -> Edges:
         named = [i for i in others if file.names[i].casefold() in WEIGHT_NAMES]
         if len(others) > 1 and not named:
             raise ValueError(
-                f"{path}: columns {listed([file.names[i] for i in others])} besides source {file.names[source]!r} and "
-                f"target {file.names[target]!r}; name the weights 'weight', or drop columns with drop=[..] or --drop"
+                f"{file.origin}: several columns besides the ends {file.names[source]!r} and {file.names[target]!r}: "
+                f"{listed([file.names[i] for i in others])}; name the weights 'weight', or drop columns with drop=[..] "
+                "or --drop"
             )
         weights = named[:1] or others
         unused, layout = [file.names[i] for i in others if i not in weights], file.layout
@@ -99,7 +97,7 @@ def read_edges(path: Path, choices: Choices, problems: Problems) -> Edges:
             table,
             texts.empty,
             partial(_empty_end, name, other),
-            "name both ends of every edge",
+            "give both ends of the edge, or remove the row",
         )
     columns = " and ".join(repr(name) for name in table.names[:2])
     note = f"{path.name}: {counted(table.rows, 'row')}, edges between {columns}"
@@ -112,13 +110,13 @@ def read_edges(path: Path, choices: Choices, problems: Problems) -> Edges:
 
 
 def _empty_end(name: str, other: Texts, row: int) -> str:
-    return f"column {name!r} is empty in an edge of {other[row]!r}"
+    return f"column {name!r} is empty; the other end of the edge is {other[row]!r}"
 
 
 def _weights(edges: Edges, problems: Problems) -> NDArray[np.float64]:
     """The third column as finite numbers that are not negative."""
     table, name = edges.table, edges.table.names[2]
-    advice = f"correct the weights; if {name!r} does not hold weights, drop it with drop=[..] or --drop"
+    advice = f"correct the weights, or drop {name!r} with drop=[..] or --drop if it does not hold weights"
     values = table.columns[2]
     kind = values.type
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind):
@@ -127,12 +125,12 @@ def _weights(edges: Edges, problems: Problems) -> NDArray[np.float64]:
         texts = None
     else:
         texts = table.text(2)
-        found = [as_number(text) for text in texts.distinct.to_pylist()]
+        found = [table.number(text) for text in texts.distinct.to_pylist()]
         numbers = np.array([np.nan if number is None else number for number in found])[texts.codes]
         known = np.array([number is not None for number in found])[texts.codes] & ~np.isnan(numbers)
 
     def shown(row: int) -> str:
-        return f"column {name!r} of {edges.name(row)}: "
+        return f"column {name!r}, {edges.name(row)}: "
 
     problems.add_rows(
         table,
@@ -143,7 +141,7 @@ def _weights(edges: Edges, problems: Problems) -> NDArray[np.float64]:
         advice,
     )
     infinite = known & ((numbers > LARGEST) | (numbers < -LARGEST))
-    problems.add_rows(table, infinite, lambda row: shown(row) + f"{numbers[row]:g} is not finite in float32", advice)
+    problems.add_rows(table, infinite, lambda row: f"{shown(row)}{numbers[row]:g} is too large for float32", advice)
     problems.add_rows(table, numbers < 0, lambda row: shown(row) + f"{numbers[row]:g} is negative", advice)
     return numbers
 
@@ -214,7 +212,7 @@ def _refuse_repeated(
     wrong = (differs | again) & (pairs[0] != pairs[1])  # self-loops are dropped
 
     def what(row: int) -> str:
-        return f"{edges.name(row)} is repeated with weight {weight[row]:g}, after {weight[first[row]]:g}"
+        return f"{edges.name(row)} is repeated, with weights {weight[first[row]]:g} and {weight[row]:g}"
 
     advice = "pass merge='sum', 'mean', 'max' or 'first' (--merge) to combine the weights of repeated edges"
     problems.add_rows(edges.table, wrong, what, advice, lambda row: int(first[row]))

@@ -39,5 +39,7 @@ def open_table(path: Path, header: bool | None, expected: str, edges: bool = Fal
     if suffix in JSON_LINES:
         return open_json_lines(path, expected)
     if suffix in OTHER:
-        raise ValueError(f"{path}: {suffix} is not a table with {expected}; save it as CSV, Parquet or JSON lines")
+        raise ValueError(
+            f"{path}: files of type {suffix} are not supported; save {expected} as CSV, Parquet or JSON lines"
+        )
     return open_text_table(path, header, expected, edges)

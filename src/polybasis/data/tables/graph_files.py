@@ -12,6 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from polybasis.data.tables.problems import TableError
+from polybasis.data.tables.roles import counted
 from polybasis.data.tables.table import Table
 from polybasis.data.tables.text_files import open_bytes
 from polybasis.foreign_files import errors_naming, regular_file
@@ -30,11 +31,11 @@ def read_matrix_market(path: Path) -> tuple[Table, pa.Array]:
         ValueError: if the file is not a square MatrixMarket matrix of real numbers.
     """
     regular_file(path)
-    with errors_naming(path, "not a MatrixMarket file, or a damaged one"), open_bytes(path) as file:
+    with errors_naming(path, "not a MatrixMarket file, or damaged"), open_bytes(path) as file:
         banner = file.readline(1024).decode("ascii", "replace").lower().split()
         first = ["%%matrixmarket", "matrix", "coordinate"]
         if banner[:3] != first or banner[3:4] not in FIELDS or banner[4:] not in SYMMETRIES:
-            expected = "expected %%MatrixMarket matrix coordinate, real, integer or pattern, general or symmetric"
+            expected = "expected %%MatrixMarket matrix coordinate, then real, integer or pattern, general or symmetric"
             raise ValueError(f"{path}:1: the first line is {' '.join(banner)[:60]!r}; {expected}")
         line, number = b"%", 1
         while line.startswith(b"%") or (line and not line.strip()):
@@ -45,21 +46,25 @@ def read_matrix_market(path: Path) -> tuple[Table, pa.Array]:
         rows, columns, entries = (int(size) for size in sizes)
         content = file.read()
     if rows != columns:
-        raise ValueError(f"{path}: the matrix has {rows:,} rows and {columns:,} columns; expected a square one")
+        raise ValueError(f"{path}: the matrix has {rows:,} rows and {columns:,} columns; expected a square matrix")
     if rows > max(MAX_ISOLATED, 16 * entries):
-        raise ValueError(f"{path}: {rows:,} rows and {entries:,} entries; the header is damaged")
+        raise ValueError(f"{path}: the header announces {rows:,} rows but {counted(entries, 'entry')}; is it damaged?")
     weighted = banner[3] != "pattern"
     cells = _numbers(path, content).reshape(-1)
     width = 3 if weighted else 2
     if len(cells) != entries * width:
-        found = f"{len(cells):,} numbers"
-        raise ValueError(f"{path}: {found}; the header announces {entries:,} entries of {width} numbers")
+        raise ValueError(
+            f"{path}: found {len(cells):,} numbers; the header announces {entries:,} entries of {width} numbers each"
+        )
     table = cells.reshape(entries, width)
     ends = table[:, :2]
     wrong = np.flatnonzero(((ends < 1) | (ends > rows) | (ends != np.trunc(ends))).any(axis=1))
     if len(wrong):
-        shown = " ".join(f"{value:g}" for value in ends[wrong[0]])
-        raise ValueError(f"{path}: entry {wrong[0] + 1} is at {shown}; expected rows and columns from 1 to {rows:,}")
+        row, column = ends[wrong[0]]
+        raise ValueError(
+            f"{path}: entry {wrong[0] + 1} is in row {row:g}, column {column:g}; expected rows and columns from 1 to "
+            f"{rows:,}"
+        )
     arrays = [pa.array(ends[:, i].astype(np.int64) - 1) for i in (0, 1)]
     arrays += [pa.array(table[:, 2])] if weighted else []
     names = ("source", "target", "weight")[: len(arrays)]
@@ -76,7 +81,7 @@ def _numbers(path: Path, content: bytes) -> NDArray[np.float64]:
             warnings.simplefilter("error", DeprecationWarning)  # NumPy warns of text that is not a number
             return np.fromstring(content.decode("ascii"), sep=" ")
     except (ValueError, DeprecationWarning) as error:
-        raise ValueError(f"{path}: an entry is not made of numbers; expected row, column and value") from error
+        raise ValueError(f"{path}: an entry is not a number; expected row, column and value") from error
 
 
 def read_xml_graph(path: Path) -> tuple[Table, pa.Array]:
@@ -89,7 +94,7 @@ def read_xml_graph(path: Path) -> tuple[Table, pa.Array]:
 
     kind = "GEXF" if path.name.lower().removesuffix(".gz").endswith(".gexf") else "GraphML"
     regular_file(path)
-    with errors_naming(path, f"not a {kind} file, or a damaged one"):
+    with errors_naming(path, f"not a {kind} file, or damaged"):
         _check_xml(path)
         with open_bytes(path) as file:
             graph: Any = nx.read_gexf(file) if kind == "GEXF" else nx.read_graphml(file)
@@ -110,7 +115,7 @@ def _check_xml(path: Path) -> None:
     depth = 0
 
     def doctype(*_: object) -> None:
-        raise TableError([f"{path}:{parser.CurrentLineNumber}: <!DOCTYPE> is not permitted"], ["remove it"])
+        raise TableError([f"{path}:{parser.CurrentLineNumber}: <!DOCTYPE> is not allowed"], ["remove it"])
 
     def start(*_: object) -> None:
         nonlocal depth

@@ -70,7 +70,7 @@ def read_words(path: Path) -> dict[str, list[Any]]:
     """
     regular_file(path)
     problems: list[str] = []
-    expected = 'expected one object that gives a list for every node, such as {"a": [3, 17], "b": [5]}'
+    expected = 'expected one object with a list for every node, such as {"a": [3, 17], "b": [5]}'
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
@@ -95,11 +95,11 @@ def read_words(path: Path) -> dict[str, list[Any]]:
         raise TableError(problems[:LIMIT], ["keep one list for every node"], max(0, len(problems) - LIMIT))
     if not isinstance(document, dict) or not document:
         found = f"a {type(document).__name__}" if document else "empty"
-        advice = f"{expected}; or write one object per line to a .jsonl file"
+        advice = f"{expected}, or a .jsonl file with one object per line"
         raise TableError([f"{path}: the document is {found}"], [advice])
     for node, words in document.items():
         if not isinstance(words, list) and len(problems) < LIMIT:
-            problems.append(f"{path}: node {node!r} has {str(words)[:40]!r}, not a list")
+            problems.append(f"{path}: node {node!r} has {str(words)[:40]!r} instead of a list")
     if problems:
         raise TableError(problems, [expected])
     return document
@@ -111,7 +111,7 @@ def _parse(line: str) -> dict[str, Any] | str:
         row = json.loads(line)
     except (ValueError, RecursionError) as error:
         return f"not JSON ({str(error)[:80]})"
-    return row if isinstance(row, dict) else f"the line holds {line.strip()[:40]!r}, not an object"
+    return row if isinstance(row, dict) else f"{line.strip()[:40]!r} is not an object"
 
 
 def _array(values: list[Any]) -> pa.Array:

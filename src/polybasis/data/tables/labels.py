@@ -1,4 +1,4 @@
-"""The target of each node: from a table of labels, or from a column of the table of nodes."""
+"""The target of each node: from a table of labels, or from columns of the table of nodes."""
 
 from __future__ import annotations
 
@@ -8,42 +8,44 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 import torch
+from numpy.typing import NDArray
 
 from polybasis.data.tables.formats import open_table
 from polybasis.data.tables.nodes import refuse_bad_nodes
 from polybasis.data.tables.problems import Problems
-from polybasis.data.tables.roles import Choices, counted, find_column, guess_target, too_few_columns
-from polybasis.data.tables.table import Texts
-from polybasis.data.tables.text_tables import MISSING
+from polybasis.data.tables.roles import Choices, counted, listed, too_few_columns
+from polybasis.data.tables.table import Table
+from polybasis.data.tables.target_values import Values, target_values
+from polybasis.data.targets import is_known
 
-EXPECTED = "a column of nodes and one of classes"
+EXPECTED = "a column of nodes and one of classes, labels or numbers"
 
 
 class Labels(NamedTuple):
-    """The classes of nodes.
+    """The target of nodes.
 
     Attributes:
-        target: name of their column; empty if it has none.
-        y: class of each node as an index into ``classes``, -1 if unknown, (N,).
-        classes: the classes in alphabetical order.
-        note: what was read.
+        target: names of its columns; none if the file does not name them.
+        y: target of each node, see :mod:`polybasis.data.targets`.
+        classes: the classes or labels.
+        notes: what was read.
     """
 
-    target: str
+    target: tuple[str, ...]
     y: torch.Tensor
     classes: tuple[str, ...]
-    note: str
+    notes: tuple[str, ...]
 
 
-def labels_of_column(target: Texts, name: str, source: str) -> Labels:
-    """The classes in a column of the table of nodes."""
-    classes = _classes(target)
-    y = torch.from_numpy(target.index_in(pa.array(classes, pa.string())))
-    return Labels(name, y, tuple(classes), _note(source, repr(name), y, classes))
+def labels_of_columns(table: Table, columns: list[int], choices: Choices, problems: Problems) -> Labels | None:
+    """The target in columns of the table of nodes, or None if there are problems."""
+    names = tuple(table.names[i] for i in columns)
+    values = target_values(table, columns, table.text(0), choices.task, problems)
+    return None if values is None else Labels(names, values.y, values.classes, _notes(table.path, values, _in(names)))
 
 
-def read_labels(path: Path, choices: Choices, nodes: pa.Array, problems: Problems) -> Labels:
-    """Reads the classes of nodes from a table.
+def read_labels(path: Path, choices: Choices, nodes: pa.Array, problems: Problems) -> Labels | None:
+    """Reads the target of nodes from a table; returns None if there are problems.
 
     Args:
         path: the file.
@@ -58,11 +60,11 @@ def read_labels(path: Path, choices: Choices, nodes: pa.Array, problems: Problem
     every = list(range(len(file.names)))
     if len(every) < 2:
         raise too_few_columns(file, every, EXPECTED)
-    known = None if choices.target is None else find_column(file, choices.target, "target")
-    of_nodes, said = choices.node_column(file, [i for i in every if i != known], nodes)
-    chosen = guess_target(file, [i for i in every if i != of_nodes]) if known is None else known
-    table = file.read([of_nodes, chosen], (of_nodes, chosen), {})
-    names, labels = table.text(0), table.text(1)
+    named = {file.names.index(name) for name in choices.target if name in file.names}
+    of_nodes, said = choices.node_column(file, [i for i in every if i not in named] or every, nodes)
+    chosen, guessed = choices.target_columns(file, [i for i in every if i != of_nodes])
+    table = file.read([of_nodes, *chosen], (of_nodes, *chosen), {})
+    names, targets = table.text(0), tuple(table.names[1:])
     refuse_bad_nodes(table, names, problems)
     index = names.index_in(nodes)
     column = table.names[0]
@@ -72,26 +74,34 @@ def read_labels(path: Path, choices: Choices, nodes: pa.Array, problems: Problem
         lambda row: f"column {column!r}: node {names[row]!r} does not occur in any other file",
         "add the node to the edges or features, or remove the row",
     )
-    classes = _classes(labels)
-    if not classes:
-        raise ValueError(f"{file.origin}: column {table.names[1]!r} has no labels; expected {EXPECTED}")
-    y = np.full(len(nodes), -1)
-    y[index[index >= 0]] = labels.index_in(pa.array(classes))[index >= 0]
-    tensor = torch.from_numpy(y)
-    what = f"{table.names[1]!r}" + ("" if known is not None else " (guessed)") + f" of the nodes in {said}"
+    values = target_values(table, list(range(1, len(table.names))), names, choices.task, problems)
+    if values is None:
+        return None
+    if not is_known(values.y).any() or values.y.shape[1:] == (0,):
+        raise ValueError(
+            f"{file.origin}: {_in(targets)} has no values; give the target of some nodes, or choose another "
+            "column with target or --target"
+        )
+    what = f"{_in(targets)}{' (guessed)' if guessed else ''} of the nodes in {said}"
     what += f" ({file.layout})" if file.layout else ""
-    return Labels(
-        table.names[1] if file.header else "", tensor, tuple(classes), _note(path.name, what, tensor, classes)
-    )
+    values = values._replace(y=_of_nodes(values.y, index, len(nodes)))
+    return Labels(targets if file.header else (), values.y, values.classes, _notes(path, values, what))
 
 
-def _classes(labels: Texts) -> list[str]:
-    present = labels.distinct.take(pa.array(np.unique(labels.codes))).to_pylist()
-    return sorted(value for value in present if value not in MISSING)
+def _of_nodes(y: torch.Tensor, index: NDArray[np.int64], nodes: int) -> torch.Tensor:
+    """The target of each node, from that of rows, which belong to the nodes of an index."""
+    unknown = torch.nan if y.is_floating_point() else -1
+    found = torch.full((nodes, *y.shape[1:]), unknown, dtype=y.dtype)
+    present = torch.from_numpy(index >= 0)
+    found[torch.from_numpy(index)[present]] = y[present]
+    return found
 
 
-def _note(source: str, said: str, y: torch.Tensor, classes: list[str]) -> str:
-    known = int((y >= 0).sum())
-    return (
-        f"{source}: {counted(len(classes), 'class')} in column {said}; {known:,} of {counted(len(y), 'node')} labelled"
-    )
+def _in(names: tuple[str, ...]) -> str:
+    return f"column{'s' if len(names) > 1 else ''} {listed(names)}"
+
+
+def _notes(path: Path, values: Values, where: str) -> tuple[str, ...]:
+    known = int(is_known(values.y).sum())
+    note = f"{path.name}: {values.what} in {where}; {known:,} of {counted(len(values.y), 'node')} labelled"
+    return (note, f"{path.name}: the target is {values.guess}") if values.guess else (note,)

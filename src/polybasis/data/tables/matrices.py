@@ -43,7 +43,7 @@ def read_array(path: Path) -> Matrix:
     finite = np.abs(numbers) <= LARGEST
     if not finite.all():
         row = matrix.tocoo().row[~finite][0] if sp.issparse(matrix) else np.argwhere(~finite)[0, 0]
-        raise ValueError(f"{path}: row {int(row)} has a feature that is not finite")
+        raise ValueError(f"{path}: node {int(row)} has a feature that is not finite; replace NaN and infinite values")
     features: Matrix = matrix.astype(np.float32)
     return features
 
@@ -55,7 +55,9 @@ def read_word_lists(path: Path, problems: Problems) -> tuple[pa.Array, Matrix | 
     wrong = 0
     for name, words in lists.items():
         if any(type(word) is not int and type(word) is not float for word in words):
-            problems.add(f"{path}: node {name!r} has a list that is not of numbers", "number the words from 0")
+            problems.add(
+                f"{path}: the list of node {name!r} holds values other than numbers", "number the words from 0"
+            )
             wrong += 1
         if wrong == 20:
             break
@@ -64,7 +66,7 @@ def read_word_lists(path: Path, problems: Problems) -> tuple[pa.Array, Matrix | 
     try:
         values = pa.array([*lists.values()], pa.list_(pa.float64()))
     except (pa.ArrowException, OverflowError) as error:
-        raise ValueError(f"{path}: a list has a number that is too large; number the words from 0") from error
+        raise ValueError(f"{path}: a list holds a number that is too large; number the words from 0") from error
     integers = all(type(word) is int for words in lists.values() for word in words)
     table = Table(path, ("words",), (pa.chunked_array([values]),), unit="entry")
     return nodes, list_matrix(table, 0, Texts(np.arange(len(nodes), dtype=np.int32), nodes), problems, words=integers)
@@ -95,7 +97,7 @@ def list_matrix(table: Table, i: int, nodes: Texts, problems: Problems, words: b
         return None
 
     def shown(row: int) -> str:
-        return f"column {name!r} of node {nodes[row]!r}: "
+        return f"column {name!r}, node {nodes[row]!r}: "
 
     if problems.add_rows(
         table, values.is_null().to_numpy(zero_copy_only=False), lambda row: shown(row) + "the list is missing",
@@ -117,8 +119,8 @@ def list_matrix(table: Table, i: int, nodes: Texts, problems: Problems, words: b
     if not words:
         usual = int(np.bincount(lengths).argmax()) if len(lengths) else 0
         if problems.add_rows(
-            table, lengths != usual, lambda row: shown(row) + f"the list has {lengths[row]} numbers, others {usual}",
-            "give all lists of features the same length",
+            table, lengths != usual, lambda row: shown(row) + f"the list has length {lengths[row]}, others {usual}",
+            "give all lists the same length",
         ):  # fmt: skip
             return None
         return numbers.astype(np.float32).reshape(len(lengths), usual)

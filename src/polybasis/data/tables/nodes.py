@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from polybasis.data.columns import KINDS, Columns, as_number
+from polybasis.data.columns import KINDS, Column, Columns, Kind, as_number
+from polybasis.data.schema import refuse_other_columns
 from polybasis.data.tables.formats import open_table
 from polybasis.data.tables.matrices import Matrix, is_list, list_matrix, read_array, read_word_lists
 from polybasis.data.tables.problems import Problems
@@ -21,6 +22,7 @@ from polybasis.data.tables.text_tables import MISSING_NUMBERS
 from polybasis.data.tables.typed_columns import typed_column
 
 EXPECTED = "a column of nodes and columns of features"
+MAX_CODES, CODES_SAMPLE = 30, 1000
 
 
 @dataclass(frozen=True)
@@ -29,26 +31,28 @@ class Nodes:
 
     Attributes:
         names: their names.
+        notes: what was read.
         columns: typed columns, or None if the features are a matrix.
         matrix: the features as a matrix, or None.
-        target: the target of each node, if it is a column of the table; empty where unknown.
-        note: what was read.
+        id: name of the column of nodes; None if there is none.
+        table: the column of nodes and those of the target, in this order; None without a target.
     """
 
     names: pa.Array
-    columns: Columns | None
-    matrix: Matrix | None
-    target: Texts | None
-    note: str
+    notes: tuple[str, ...]
+    columns: Columns | None = None
+    matrix: Matrix | None = None
+    id: str | None = None
+    table: Table | None = None
 
 
-def read_nodes(path: Path, choices: Choices, target: str | None, known: pa.Array | None, problems: Problems) -> Nodes:
+def read_nodes(path: Path, choices: Choices, target: bool, known: pa.Array | None, problems: Problems) -> Nodes:
     """Reads the features of nodes.
 
     Args:
         path: a table, a ``.npy`` or ``.npz`` file, or a JSON object of lists.
         choices: what the user says about the tables.
-        target: name of a column that is the target.
+        target: whether the table holds the target, if its columns are chosen.
         known: names of nodes of the edges.
         problems: receives the problems.
 
@@ -63,51 +67,104 @@ def read_nodes(path: Path, choices: Choices, target: str | None, known: pa.Array
             matrix = read_array(path)
             names = pc.cast(pa.array(np.arange(matrix.shape[0])), pa.string())
         width = 0 if matrix is None else matrix.shape[1]
-        return Nodes(
-            names, None, matrix, None, f"{path.name}: {counted(len(names), 'node')}, {counted(width, 'feature')}"
-        )
+        note = f"{path.name}: {counted(len(names), 'node')}, {counted(width, 'feature')}"
+        return Nodes(names, (note,), matrix=matrix)
     file = open_table(path, choices.header, EXPECTED)
-    kept = choices.kept(file)
-    if len(kept) < 2:
-        raise too_few_columns(file, kept, EXPECTED)
-    chosen, said = choices.node_column(file, kept, known)
-    targets = [] if target is None else [find_column(file, target, "target")]
-    features = [i for i in kept if i not in (chosen, *targets)]
-    repeated = [name for name, count in Counter(file.names[i] for i in features).items() if count > 1]
-    if repeated:
-        raise ValueError(f"{path}: two columns have the name {repeated[0]!r}; rename one of them")
-    if not features:
-        raise ValueError(
-            f"{path}: no columns besides {listed([file.names[i] for i in (chosen, *targets)])}; expected {EXPECTED}"
-        )
-    numeric = {i: pa.float32() for i in features if _looks_numeric(file, i)}
-    table = file.read([chosen, *targets, *features], (chosen, *targets), numeric)
+    targets = _target_columns(file, choices) if target else []
+    chosen, said, features = _roles(file, choices, targets, known)
+    kinds = _kinds(file, features, choices)
+    texts = [i for i in features if kinds.get(i) == "categorical"]
+    expected = [i for i in features if kinds.get(i) == "numeric" or (i not in texts and _looks_numeric(file, i))]
+    table = file.read([chosen, *targets, *features], (chosen, *targets, *texts), dict.fromkeys(expected, pa.float32()))
     if table.rows == 0:
         raise ValueError(f"{path}: the file has no nodes; expected {EXPECTED}")
     names = table.text(0)
     refuse_bad_nodes(table, names, problems)
-    of_target = table.text(1) if targets else None
-    note = f"{path.name}: {counted(table.rows, 'node')} in column {said}, "
     first = 1 + len(targets)
-    columns, matrix = None, None
+    of_target = replace(table, names=table.names[:first], columns=table.columns[:first]) if targets else None
+    note = f"{path.name}: {counted(table.rows, 'node')} in column {said}"
     if any(is_list(column.type) for column in table.columns[first:]):
         if len(features) > 1:
             shown = listed(table.names[first:])
             raise ValueError(
-                f"{path}: a column of lists among others ({shown}); drop the others with drop=[..] or --drop"
+                f"{path}: a column of lists must be the only column of features; found {shown}: drop the others with "
+                "drop=[..] or --drop"
             )
         matrix = list_matrix(table, first, names, problems)
         width = 0 if matrix is None else matrix.shape[1]
-        note += f"{counted(width, 'feature')} in the lists of {table.names[first]!r}"
-    else:
-        found = [typed_column(table, i, names, problems) for i in range(first, len(table.names))]
-        columns = tuple(column for column in found if column is not None)
-        counts = Counter(column.kind for column in columns)
-        note += ", ".join(counted(counts[kind], f"{kind} column") for kind in KINDS if counts[kind])
-        gaps = sum(int(column.missing.sum()) for column in columns)
-        note += f", {counted(gaps, 'empty cell')}" if gaps else ""
+        note += f", {counted(width, 'feature')} in the lists of {table.names[first]!r}"
+        note += f" ({file.layout})" if file.layout else ""
+        return Nodes(names.rows(), (note,), matrix=matrix, id=file.names[chosen], table=of_target)
+    pairs = zip(features, range(first, len(table.names)), strict=True)
+    found = [typed_column(table, place, names, problems, kinds.get(i)) for i, place in pairs]
+    columns = tuple(column for column in found if column is not None)
+    gaps = sum(int(column.missing.sum()) for column in columns)
+    note += f", {counted(gaps, 'empty cell')}" if gaps else ""
     note += f" ({file.layout})" if file.layout else ""
-    return Nodes(names.rows(), columns, matrix, of_target, note)
+    notes = [note]
+    for kind in KINDS:
+        alike = [column.name for column in columns if column.kind == kind]
+        notes += [f"{path.name}: {kind} {'columns' if len(alike) > 1 else 'column'} {listed(alike)}"] if alike else []
+    coded = [column.name for column in columns if choices.schema is None and _may_be_codes(column, choices)]
+    if coded:
+        notes.append(
+            f"{path.name}: numeric with few different integers: {listed(coded)}; if these are codes, pass "
+            "categorical=[..] or --categorical"
+        )
+    return Nodes(names.rows(), tuple(notes), columns, id=file.names[chosen], table=of_target)
+
+
+def _target_columns(file: TableFile, choices: Choices) -> list[int]:
+    """The columns of the target in the table of nodes."""
+    learned = () if choices.schema is None else choices.schema.target
+    missing = [name for name in choices.target if name in learned and name not in file.names]
+    if missing:
+        raise ValueError(f"{file.origin}: no column {missing[0]!r}, the target of the model; pass labels or --labels")
+    return [find_column(file, name, "target") for name in choices.target]
+
+
+def _roles(file: TableFile, choices: Choices, targets: list[int], known: pa.Array | None) -> tuple[int, str, list[int]]:
+    """The column of nodes, its name for a note, and the columns of features."""
+    learned = choices.schema
+    kept = choices.kept(file)
+    if learned is not None:
+        kept = [i for i in kept if file.names[i] not in learned.target or i in targets]
+    if len(kept) < 2:
+        raise too_few_columns(file, kept, EXPECTED)
+    kinds = {} if learned is None or learned.kinds is None else learned.kinds
+    dropped = sorted(choices.drop.intersection(kinds))
+    if dropped:
+        raise ValueError(f"drop (--drop): the model needs {listed(dropped)}")
+    candidates = [i for i in kept if file.names[i] not in kinds] or kept
+    chosen, said = choices.node_column(file, candidates, known)
+    features = [i for i in kept if i not in (chosen, *targets)]
+    if kinds:
+        refuse_other_columns([file.names[i] for i in features], list(kinds), file.origin)
+    repeated = [name for name, count in Counter(file.names[i] for i in features).items() if count > 1]
+    if repeated:
+        raise ValueError(f"{file.origin}: two columns are named {repeated[0]!r}; rename one of them")
+    if not features:
+        only = listed([file.names[i] for i in (chosen, *targets)])
+        raise ValueError(f"{file.path}: no columns besides {only}; expected {EXPECTED}")
+    return chosen, said, features
+
+
+def _kinds(file: TableFile, features: list[int], choices: Choices) -> dict[int, Kind]:
+    """The kinds of columns that are chosen or known from a model."""
+    learned = choices.schema.kinds if choices.schema is not None else None
+    kinds = {**(learned or {}), **choices.kinds}
+    return {i: kinds[file.names[i]] for i in features if file.names[i] in kinds}
+
+
+def _may_be_codes(column: Column, choices: Choices) -> bool:
+    """Whether a numeric column has few different integers, as codes of categories have."""
+    if column.kind != "numeric" or column.name in choices.kinds:
+        return False
+    for values in (column.values[:CODES_SAMPLE], column.values):  # most columns are ruled out by the first rows
+        distinct = np.unique(values[~np.isnan(values)])
+        if not 2 < len(distinct) <= MAX_CODES or (distinct != np.trunc(distinct)).any():
+            return False
+    return len(column.values) >= 5 * len(distinct)
 
 
 def refuse_bad_nodes(table: Table, nodes: Texts, problems: Problems) -> None:

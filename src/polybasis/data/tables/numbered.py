@@ -132,7 +132,7 @@ def _parquet_edges(path: Path) -> Iterator[NDArray[np.int64]]:
                 yield np.column_stack([_node_numbers(path, batch.column(i), first) for i in range(2)])
                 first += len(batch)
     except (pa.ArrowException, OSError, MemoryError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path}: not a Parquet file, or a damaged one ({error})") from error
+        raise ValueError(f"{path}: not a Parquet file, or damaged ({error})") from error
 
 
 def _node_numbers(path: Path, column: pa.Array, first: int) -> NDArray[np.int64]:

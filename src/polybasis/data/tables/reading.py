@@ -13,16 +13,19 @@ import scipy.sparse as sp
 import torch
 from numpy.typing import NDArray
 
-from polybasis.data.columns import as_number
+from polybasis.data.columns import Kind, as_number
 from polybasis.data.dataset import NodeDataset
+from polybasis.data.metrics import TargetKind
 from polybasis.data.recipe import Recipe
-from polybasis.data.tables.edges import MERGES, Edges, Merge, merged, read_edges
-from polybasis.data.tables.labels import Labels, labels_of_column, read_labels
+from polybasis.data.schema import MERGES, Merge, TableSchema
+from polybasis.data.tables.edges import Edges, merged, read_edges
+from polybasis.data.tables.labels import Labels, labels_of_columns, read_labels
 from polybasis.data.tables.nodes import Nodes, read_nodes
 from polybasis.data.tables.problems import Problems
 from polybasis.data.tables.roles import Choices, counted, listed
 from polybasis.data.tables.table import Texts
 from polybasis.data.tables.text_files import COMPRESSIONS
+from polybasis.data.targets import as_task, target_kind
 from polybasis.features import Features, SparseFeatures, as_features
 from polybasis.foreign_files import regular_file
 from polybasis.graph import Graph
@@ -36,10 +39,14 @@ def read_tables(
     labels: str | Path | None = None,
     *,
     id: str | None = None,
-    target: str | None = None,
+    target: str | Iterable[str] | None = None,
+    task: TargetKind | None = None,
     header: bool | None = None,
     merge: Merge | None = None,
     drop: Iterable[str] = (),
+    categorical: Iterable[str] = (),
+    numeric: Iterable[str] = (),
+    schema: TableSchema | None = None,
 ) -> NodeDataset:
     """Reads a graph with named nodes from the user's own files.
 
@@ -53,13 +60,19 @@ def read_tables(
             file (dense, or sparse and written by SciPy's ``save_npz``) whose row i belongs to the node named i; or a
             JSON object that gives the words of each node. Every node of an edge needs features. Without this file,
             models train on structure only.
-        labels: table with a column of nodes and one of classes; an empty cell marks an unknown class.
+        labels: table with a column of nodes and a target; an empty cell marks an unknown target.
         id: name of the column of nodes; guessed by default.
-        target: name of the column of classes, in ``labels`` or, without that file, in ``features``; guessed in
+        target: name of the column of classes, labels (lists) or numbers, or the names of several columns of 0 and 1,
+            one for each label. The columns are in ``labels`` or, without that file, in ``features``; guessed in
             ``labels`` by default.
+        task: kind of the target: ``classification``, ``multi-label`` or ``regression``; guessed by default.
         header: whether text tables have a header; detected by default.
         merge: how to combine the weights of an edge that is listed repeatedly; by default, that is an error.
         drop: names of columns of ``edges`` and ``features`` to leave out.
+        categorical, numeric: names of columns of ``features`` that are of this kind, for example codes.
+        schema: the schema of the tables that a model was trained on. It determines the columns of features and their
+            kinds, and is the default of ``id``, ``task`` and ``merge``. Dropped columns and those of its target are
+            ignored; a target is read only from ``labels`` or if ``target`` is given.
 
     Returns:
         A data set whose ``nodes`` and ``classes`` are the names in the files.
@@ -75,9 +88,11 @@ def read_tables(
     for path in (edges, features, labels):
         if path is not None:
             regular_file(path)
-    if isinstance(drop, str):
-        raise ValueError(f"drop is {drop!r}; expected a list of names")
-    choices = Choices(header, id, target, frozenset(drop))
+    targets = () if target is None else (target,) if isinstance(target, str) else tuple(target)
+    learned = TableSchema() if schema is None else schema
+    task = learned.task if task is None else as_task(task)
+    merge = merge or learned.merge
+    choices = Choices(header, id, targets, task, _names("drop", drop), _kinds(categorical, numeric), schema)
     problems = Problems()
     rows: Edges | None = None
     table: Nodes | None = None
@@ -88,13 +103,13 @@ def read_tables(
     names = None if rows is None else rows.in_order_of_appearance()
     if features is not None:
         with problems.collecting():
-            table = read_nodes(features, choices, target if labels is None else None, names, problems)
+            table = read_nodes(features, choices, labels is None, names, problems)
         names = None if table is None else table.names
     if labels is not None and names is not None:
         with problems.collecting():
             known = read_labels(labels, choices, names, problems)
-    elif table is not None and table.target is not None:
-        known = labels_of_column(table.target, str(target), features.name if features else "")
+    elif table is not None and table.table is not None:
+        known = labels_of_columns(table.table, list(range(1, len(table.table.names))), choices, problems)
     _check_choices(choices, features, labels, known, table, problems)
     if rows is None or names is None:
         problems.raise_if_any()
@@ -102,7 +117,10 @@ def read_tables(
     assert names is not None
     graph, note = _graph(rows, names, features, merge, problems)
     if known is None:
-        known = Labels("", torch.full((len(names),), -1), (), "")
+        known = Labels((), torch.full((len(names),), -1), (), ())
+    else:
+        task = target_kind(known.y)
+    columns = None if table is None else table.columns
     return NodeDataset(
         name=_stem(edges),
         graph=graph,
@@ -111,9 +129,31 @@ def read_tables(
         classes=known.classes,
         nodes=_node_names(edges if features is None else features, names),
         structure_only=table is None,
-        columns=None if table is None else table.columns,
-        notes=tuple(filter(None, (rows.note, table.note if table else "", note, known.note))),
+        columns=columns,
+        notes=(*filter(None, (rows.note, *(table.notes if table else ()), note)), *known.notes),
+        schema=TableSchema(
+            id=None if table is None else table.id,
+            target=known.target or learned.target,
+            task=task,
+            drop=tuple(sorted(choices.drop.union(learned.drop))),
+            merge=merge,
+            kinds=None if columns is None else {column.name: column.kind for column in columns},
+        ),
     )
+
+
+def _names(argument: str, names: Iterable[str]) -> frozenset[str]:
+    if isinstance(names, str):
+        raise ValueError(f"{argument} is {names!r}; expected a list of names")
+    return frozenset(names)
+
+
+def _kinds(categorical: Iterable[str], numeric: Iterable[str]) -> dict[str, Kind]:
+    kinds: dict[str, Kind] = dict.fromkeys(sorted(_names("categorical", categorical)), "categorical")
+    both = sorted(_names("numeric", numeric).intersection(kinds))
+    if both:
+        raise ValueError(f"column {both[0]!r} is said to be both categorical and numeric; choose one of the two")
+    return kinds | dict.fromkeys(sorted(_names("numeric", numeric)), "numeric")
 
 
 def _stem(path: Path) -> str:
@@ -130,22 +170,30 @@ def _check_choices(
     problems: Problems,
 ) -> None:
     """Adds problems for choices that apply to no table, and for a target that is also a feature."""
-    for flag, name in (("id", choices.id), ("target", choices.target)):
-        if name is not None and features is None and labels is None:
-            problems.add(f"{flag} is {name!r}, but there is no table of features or labels", f"omit {flag}")
-    if choices.target is not None and labels is None and table is not None and table.target is None:
-        problems.add(f"{features}: target is {choices.target!r}, but the file has no columns", "pass a table of labels")
+    for flag, given in (("id", choices.id), ("target", listed(choices.target)), ("task", choices.task)):
+        chosen = given and (choices.schema is None or flag != "task")
+        if chosen and features is None and labels is None:
+            problems.add(f"{flag} is {given}, but there is no table of features or labels", f"omit {flag}")
+    if choices.target and labels is None and table is not None and table.table is None:
+        problems.add(
+            f"{features}: target is {listed(choices.target)}, but the file has no columns", "pass a table of labels"
+        )
     complete = (features is None or table is not None) and (labels is None or known is not None)
     if choices.id is not None and choices.id not in choices.found and complete:
         problems.add(f"id: no table of features or labels has a column {choices.id!r}", "check the spelling")
     missing = sorted(choices.drop - choices.found)
     if missing:
         problems.add(f"drop: no table has {listed(missing)}", "check the spelling")
-    columns = () if table is None else table.columns or ()
-    if labels is not None and known is not None and known.target in [column.name for column in columns]:
+    columns = [] if table is None else [column.name for column in table.columns or ()]
+    for kind in ("categorical", "numeric"):
+        unknown = [name for name, chosen in choices.kinds.items() if chosen == kind and name not in choices.found]
+        if unknown:
+            problems.add(f"{kind}: the table of features has no column {listed(unknown)}", "check the spelling")
+    repeated = [] if labels is None or known is None else [name for name in known.target if name in columns]
+    if repeated:
         problems.add(
-            f"{features}: column {known.target!r} has the name of the target in {labels}",
-            "drop it with drop=[..] or --drop, or rename it if it is another quantity",
+            f"{features}: column {repeated[0]!r} has the same name as the target in {labels}",
+            "drop it with drop=[..] or --drop, or rename it if it is something else",
         )
 
 
@@ -180,11 +228,11 @@ def _indices(rows: Edges, names: pa.Array, features: Path | None, problems: Prob
 
         def what(row: int, texts: Texts = texts, column: str = column) -> str:
             other = _spelled_otherwise(texts[row], names)
-            return f"column {column!r}: node {texts[row]!r} has no features in {features}" + (
-                f", which has {other!r}" if other else ""
+            return f"column {column!r}: node {texts[row]!r} is not in {features}" + (
+                f", but {other!r} is" if other else ""
             )
 
-        advice = f"add rows for such nodes to {features}, spelled alike in both files, or remove their edges"
+        advice = f"add the missing nodes to {features}, or remove their edges; spell names alike in both files"
         problems.add_rows(rows.table, (index < 0) & ~texts.empty, what, advice)
     return indices
 

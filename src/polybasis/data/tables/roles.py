@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from polybasis.data.columns import Kind
+from polybasis.data.metrics import TargetKind
+from polybasis.data.schema import TableSchema
 from polybasis.data.tables.table import TableFile
 
 SAMPLE_ROWS = 200
@@ -22,33 +25,51 @@ KNOWN_NAMES = frozenset((*NODE_NAMES, *TARGET_NAMES, *SOURCE_NAMES[:-1], *END_NA
 
 @dataclass(frozen=True)
 class Choices:
-    """What the user says about the tables.
+    """What the user, or the schema of a model, says about the tables.
 
     Attributes:
         header: whether text tables have a header; None to detect it.
-        id, target: names of the columns of nodes and of the target; None to guess them.
+        id: name of the column of nodes; None to guess it.
+        target: names of the columns of the target; none to guess them.
+        task: kind of the target; None to guess it.
         drop: names of columns to leave out.
+        kinds: kinds of some columns.
+        schema: the schema of tables that these are to be read like.
         found: the names among these that occur in a table.
     """
 
     header: bool | None = None
     id: str | None = None
-    target: str | None = None
+    target: tuple[str, ...] = ()
+    task: TargetKind | None = None
     drop: frozenset[str] = frozenset()
+    kinds: Mapping[str, Kind] = field(default_factory=dict)
+    schema: TableSchema | None = None
     found: set[str] = field(default_factory=set)
 
     def kept(self, file: TableFile) -> list[int]:
         """The columns that are not dropped."""
-        self.found.update(self.drop.intersection(file.names))
-        return [i for i, name in enumerate(file.names) if name not in self.drop]
+        self.found.update(self.drop.union(self.kinds).intersection(file.names))
+        dropped = self.drop if self.schema is None else self.drop.union(self.schema.drop)
+        return [i for i, name in enumerate(file.names) if name not in dropped]
 
     def node_column(self, file: TableFile, among: list[int], known: pa.Array | None) -> tuple[int, str]:
         """The column of the nodes, chosen by name or guessed, and its name for a note."""
         if self.id is not None and self.id in file.names:
             self.found.add(self.id)
             return find_column(file, self.id, "id"), repr(self.id)
+        if self.schema is not None and self.schema.id in [file.names[i] for i in among]:
+            return find_column(file, str(self.schema.id), "id"), repr(self.schema.id)
         guessed = guess_node(file, among, known)
         return guessed, f"{file.names[guessed]!r} (guessed)"
+
+    def target_columns(self, file: TableFile, among: list[int]) -> tuple[list[int], bool]:
+        """The columns of the target in a table of labels, chosen by name or guessed, and whether they are guessed."""
+        learned = () if self.schema is None else self.schema.target
+        names = self.target or (learned if set(learned) <= set(file.names) else ())
+        if names:
+            return [find_column(file, name, "target") for name in names], False
+        return among if self.task == "multi-label" else [guess_target(file, among)], True
 
 
 def find_column(file: TableFile, name: str, flag: str) -> int:
@@ -116,8 +137,8 @@ def edge_columns(names: tuple[str, ...], among: list[int]) -> tuple[int, int, li
 def too_few_columns(file: TableFile, kept: list[int], expected: str) -> ValueError:
     """The error for a table with fewer than two columns."""
     found = f"{counted(len(kept), 'column')} ({listed([file.names[i] for i in kept])})"
-    advice = "" if file.line is None else "; separate columns by commas, tabs, semicolons or |"
-    return ValueError(f"{file.origin}: {found}; expected {expected}{advice}")
+    advice = "" if file.line is None else ", separated by commas, tabs, semicolons or |"
+    return ValueError(f"{file.origin}: found {found}; expected {expected}{advice}")
 
 
 def counted(number: int, noun: str) -> str:
@@ -126,7 +147,7 @@ def counted(number: int, noun: str) -> str:
     >>> counted(1, "edge"), counted(2000, "class")
     ('1 edge', '2,000 classes')
     """
-    plural = f"{noun}es" if noun.endswith("s") else f"{noun}s"
+    plural = f"{noun}es" if noun.endswith("s") else f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
     return f"{number:,} {noun if number == 1 else plural}"
 
 

@@ -11,6 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from polybasis.data.columns import as_number
+
 PART = 1 << 16  # rows to look up at a time: NumPy converts indices to int64
 
 
@@ -113,6 +115,7 @@ class Table:
         columns: the columns.
         lines: finds the lines of rows in a text file; None for other files.
         unit: what a row of other files is called.
+        decimal: the decimal point of numbers in text.
     """
 
     path: Path
@@ -120,6 +123,11 @@ class Table:
     columns: tuple[pa.ChunkedArray, ...]
     lines: Callable[[Collection[int]], dict[int, int]] | None = None
     unit: str = "row"
+    decimal: str = "."
+
+    def number(self, text: str) -> float | None:
+        """The number that a text spells, or None."""
+        return as_number(text if self.decimal == "." else text.replace(self.decimal, "."))
 
     @property
     def rows(self) -> int:

@@ -57,14 +57,14 @@ class _Unpacked(io.RawIOBase):
         except (pa.ArrowException, OSError) as error:
             reason = " ".join(str(error).split())
             raise TableError(
-                [f"{self._path}: not a {self._compression} file, or a damaged one ({reason})"],
+                [f"{self._path}: not a {self._compression} file, or damaged ({reason})"],
                 ["copy or download the file again"],
             ) from error
         self._left -= len(content)
         if self._left < 0:
             raise TableError(
                 [f"{self._path}: holds more than {self._limit:,} bytes, far more than its size suggests"],
-                ["unpack the file yourself if it is genuine"],
+                ["if you trust the file, unpack it yourself"],
             )
         buffer[: len(content)] = content
         return len(content)
@@ -121,6 +121,6 @@ def undecodable(path: Path) -> TableError:
                 more += len(wrong) == LIMIT
                 if len(wrong) < LIMIT:
                     shown = line.decode("latin-1").strip()
-                    wrong.append(f"{path}:{number}: not text in UTF-8 ({shown[:40]!r} if it is Latin-1)")
+                    wrong.append(f"{path}:{number}: not valid UTF-8 (in Latin-1: {shown[:40]!r})")
     advice = "convert the file, for example with iconv -f latin1 -t utf-8"
-    return TableError(wrong or [f"{path}: not text in UTF-8"], [advice], more)
+    return TableError(wrong or [f"{path}: not valid UTF-8"], [advice], more)

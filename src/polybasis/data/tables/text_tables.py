@@ -15,6 +15,7 @@ import pyarrow.csv
 
 from polybasis.data.tables.dialect import DELIMITERS, Dialect, detect
 from polybasis.data.tables.problems import LIMIT, TableError
+from polybasis.data.tables.roles import counted
 from polybasis.data.tables.table import Table, TableFile
 from polybasis.data.tables.text_files import compression_of, csv_rows, open_bytes, undecodable
 
@@ -71,7 +72,7 @@ def _read(
     if any(pa.types.is_binary(column.type) for column in table.columns):
         raise undecodable(path)
     names = tuple(dialect.names[i] for i in columns)
-    return Table(path, names, tuple(table.columns), partial(_lines, path, dialect))
+    return Table(path, names, tuple(table.columns), partial(_lines, path, dialect), decimal=dialect.decimal)
 
 
 def _parse(path: Path, dialect: Dialect, columns: list[int], types: dict[int, Any]) -> pa.Table:
@@ -119,7 +120,7 @@ def _refuse_ragged(path: Path, dialect: Dialect) -> None:
             more += len(problems) == LIMIT
             if len(problems) < LIMIT:
                 start = ", ".join(repr(cell.strip()[:40]) for cell in row[:2])
-                problems.append(f"{path}:{line}: {len(row)} columns in the row that starts with {start}")
+                problems.append(f"{path}:{line}: the row that starts with {start} has {counted(len(row), 'cell')}")
     if problems:
         whose = "the header" if dialect.header else "the first row"
         advice = f"{whose} has {width}: quote cells that contain the delimiter, and complete short rows"

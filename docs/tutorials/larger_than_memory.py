@@ -39,7 +39,7 @@ y = rng.integers(0, classes, nodes)
 source = rng.integers(0, nodes, edges)
 wanted = (y[source] + rng.choice(classes, edges, p=[0.1, 0.45, 0.45])) % classes
 by_class = [np.flatnonzero(y == c) for c in range(classes)]
-target = np.choose(wanted, [rng.choice(members, edges) for members in by_class])
+target = np.choose(wanted, [rng.choice(candidates, edges) for candidates in by_class])
 x = 0.15 * rng.standard_normal((classes, features))[y] + rng.standard_normal((nodes, features))
 
 np.save(folder / "edges.npy", np.stack([source, target], axis=1))

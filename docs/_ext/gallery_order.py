@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from sphinx_gallery.sorting import FileNameSortKey
 
-ORDER = ["node_classification.py"]
+ORDER = [
+    "own_tables.py",
+    "filter_responses.py",
+    "own_basis_and_model.py",
+    "own_network.py",
+]
 
 
 class Order(FileNameSortKey):

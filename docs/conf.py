@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -29,6 +30,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "command_line",
     "configuration",
+    "console_cells",
     "data_sets",
     "inherited_sections",
     "repository_links",
@@ -66,8 +68,14 @@ python_maximum_signature_line_length = 88
 
 # ---- tutorials and gallery: scripts that run during the build --------------------------------------------------------
 
+# They run where they are, and write files there: not among the sources.
+SCRIPTS = DOCS / "_build" / "scripts"
+shutil.rmtree(SCRIPTS, ignore_errors=True)
+for folder in ("tutorials", "gallery"):
+    shutil.copytree(DOCS / folder, SCRIPTS / folder)
+
 sphinx_gallery_conf = {
-    "examples_dirs": ["tutorials", "gallery"],
+    "examples_dirs": ["_build/scripts/tutorials", "_build/scripts/gallery"],
     "gallery_dirs": ["auto_tutorials", "auto_gallery"],
     "filename_pattern": r"\.py$",
     "within_subsection_order": "gallery_order.Order",

@@ -5,7 +5,6 @@ from __future__ import annotations
 from sphinx_gallery.sorting import FileNameSortKey
 
 TUTORIALS = [
-    "node_classification",
     "own_tables",
     "filter_responses",
     "own_basis_and_model",

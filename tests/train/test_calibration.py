@@ -191,6 +191,8 @@ def test_models_that_cannot_have_a_threshold_say_so(trained: TrainedModel) -> No
         three.with_threshold(DATA, SPLIT.val, recall=0.5)
     with pytest.raises(ValueError, match="calibration applies to classes and labels, not to regression"):
         replace(trained, target="regression").calibrated(DATA, SPLIT.val)
+    with pytest.raises(ValueError, match="method is 'auto'; expected 'temperature', 'isotonic' or None"):
+        trained.calibrated(DATA, SPLIT.val, "auto")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="there are no validation nodes to calibrate on"):
         trained.calibrated(DATA, SPLIT.val[:0])
 

@@ -128,7 +128,7 @@ def fit_calibration(logits: Tensor, y: Tensor, target: TargetKind, method: Metho
             lower than that of ``temperature`` by more than one standard error of the difference.
 
     Raises:
-        ValueError: for regression, or without nodes.
+        ValueError: for regression, for an unknown method, or without nodes.
 
     >>> logits = torch.tensor([[4.0, 0.0], [0.0, 4.0]] * 50)
     >>> y = torch.tensor(([0, 1] * 9 + [1, 0]) * 5)  # one in ten is wrong
@@ -137,6 +137,8 @@ def fit_calibration(logits: Tensor, y: Tensor, target: TargetKind, method: Metho
     """
     if target == "regression":
         raise ValueError("calibration applies to classes and labels, not to regression")
+    if method not in (None, *get_args(Method)):
+        raise ValueError(f"method is {method!r}; expected {', '.join(map(repr, get_args(Method)))} or None")
     if len(y) == 0:
         raise ValueError("there are no validation nodes to calibrate on")
     if method is None:

@@ -26,9 +26,9 @@ print(f"{data.graph.num_nodes} nodes, {data.graph.num_edges} edges, {pb.data.edg
 
 # %%
 # A signal is a sum of eigenvectors of the propagation matrix :math:`P`, as sound is a sum of tones. At the eigenvalue
-# :math:`\mu = 1` a signal is smooth: neighbours are alike. At :math:`\mu = -1` it changes its sign along every edge. This
-# graph is small enough to compute all of them, and to ask where the classes are: take the signal that is +1 on one
-# class and -1 on the other, and see which tones it is made of.
+# :math:`\mu = 1` a signal is smooth: neighbours are alike. At :math:`\mu = -1` it changes its sign along every edge.
+# This graph is small enough to compute all of them, and to ask where the classes are: take the signal that is +1 on
+# one class and -1 on the other, and see which tones it is made of.
 
 from polybasis.report.figures import COLOURS, MU_LABEL, figure
 

@@ -111,7 +111,7 @@ def test_pages_in_a_browser(site: Path, tmp_path: Path) -> None:
 @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 def test_pages_in_the_dark(site: Path, tmp_path: Path) -> None:
     """The pages follow the system's setting."""
-    pages = ["index.html", "auto_tutorials/node_classification.html", "reference/command-line.html"]
+    pages = ["index.html", "auto_tutorials/own_tables.html", "reference/command-line.html"]
     found, console = visit(site, pages, (1280, 390), tmp_path, dark=True)
     assert not console, "\n".join(console)
     for page, seen in found.items():

@@ -18,12 +18,14 @@ x[31 * 31 // 2] = 1
 basis = pb.optimal_basis(graph, x, K=16)
 powers = torch.einsum("knd,kmd->mnd", basis.vectors, basis.coordinates(pb.bases.Monomial()).float())
 
+orange, blue = torch.tensor([0.9, 0.4, 0.1]), torch.tensor([0.2, 0.5, 0.9])  # positive, negative
 shown = (0, 2, 4, 8, 16)
 figure, axes = plt.subplots(2, len(shown), figsize=(8, 3.6), layout="constrained")
 for row, vectors, name in zip(axes, (powers, basis.vectors), ("$P^{%d} x$", "$v_{%d}$"), strict=True):
     for ax, k in zip(row, shown, strict=True):
         image = vectors[k].reshape(31, 31) / vectors[k].abs().max()
-        ax.imshow(image, cmap="RdBu_r", vmin=-1, vmax=1, alpha=image.abs().sqrt())  # zero is transparent
+        colours = torch.where(image[..., None] > 0, orange, blue)
+        ax.imshow(torch.cat([colours, image.abs().sqrt()[..., None]], dim=-1))  # zero is transparent
         ax.set_title(name % k, fontsize=12)
         ax.set(xticks=[], yticks=[])
         ax.spines[:].set_visible(True)

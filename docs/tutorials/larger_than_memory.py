@@ -58,8 +58,9 @@ import sys
 def shell(command):
     """Runs a command of polybasis in the folder of this page."""
     print("$", command)
-    done = subprocess.run([sys.executable, "-m", *shlex.split(command)], cwd=folder, capture_output=True, text=True)
-    print(done.stdout + done.stderr)
+    arguments = [sys.executable, "-m", *shlex.split(command)]
+    done = subprocess.run(arguments, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    print(done.stdout)
     done.check_returncode()
 
 

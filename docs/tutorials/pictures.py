@@ -88,7 +88,7 @@ plt.show()
 large = sample_photograph(side=300)
 sharpened = learned.transform(large.graph, large.x)
 expected = pb.apply_response(large.graph, large.x, secret, variable="mu")
-print(f"off by {float((sharpened - expected).square().mean().sqrt()):.2f} levels on {len(large.x):,} pixels")
+print(f"off by {float((sharpened - expected).square().mean().sqrt()):.4f} levels on {len(large.x):,} pixels")
 
 show({"300 x 300": large.x, "learned filter": sharpened, "secret filter": expected})
 

@@ -10,8 +10,8 @@ years later.
 # Tables and figures
 # ------------------
 #
-# *Graph Neural Networks with Learnable and Optimal Polynomial Bases* (Guo and Wei, ICML 2023) has four tables, and each
-# has a command. Times are for two cores.
+# *Graph Neural Networks with Learnable and Optimal Polynomial Bases* (Guo and Wei, ICML 2023) has four tables of
+# results, and each has a command.
 #
 # .. list-table::
 #    :header-rows: 1
@@ -21,7 +21,7 @@ years later.
 #      - command
 #      - results
 #    * - filter learning, its table and Figures 2 and 4
-#      - ``polybasis reproduce filter-learning``, ``polybasis reproduce figure convergence``; under a minute
+#      - ``polybasis reproduce filter-learning``, ``polybasis reproduce figure convergence``
 #      - :doc:`committed </results/filter-learning>`
 #    * - convergence of FavardGNN, Figure 3
 #      - ``polybasis reproduce favard-convergence``

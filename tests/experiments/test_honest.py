@@ -100,20 +100,26 @@ def test_the_last_result_of_a_split_counts() -> None:
     """A row that was tuned after a first run has two results on each split."""
     earlier, later = line("mlp", 0, 0.5), {**line("mlp", 0, 0.75), "key": "tuned"}
     page = honest.readme({"mlp": honest._latest([earlier, line("mlp", 1, 0.75), later])})
-    assert "| mlp | default | 2 | 75.00 ± 0.00 |" in page
+    assert "| mlp | default | 2 | 75.00 |" in page
 
 
-def test_auto_is_compared_with_the_best_single_model_on_the_same_splits() -> None:
-    def result(row: str, split: int, score: float, **config: object) -> dict[str, object]:
+def test_auto_is_compared_with_the_best_single_models_on_the_same_splits() -> None:
+    def result(row: str, split: int, test: float, val: float, **config: object) -> dict[str, object]:
         document = {"model": {"name": row}, **config}
-        return {**line(row, split, score), "key": f"{row}{split}{config}", "config": document, "preset": "honest"}
+        same = {"key": f"{row}{split}{config}", "config": document, "preset": "honest"}
+        return {**line(row, split, test), **same, "val_score": val}
 
-    scores = {"auto": [0.80, 0.90], "mlp": [0.70, 0.80], "gcn": [0.81, 0.87], "linkx": [0.99]}
-    results = {row: [result(row, i, score) for i, score in enumerate(own)] for row, own in scores.items()}
-    results["favardgnn"] = [result("favardgnn", i, 0.95, ensemble_size=5) for i in range(2)]
+    scores = {
+        "auto": [(0.80, 0.5), (0.90, 0.5)],
+        "mlp": [(0.70, 0.95), (0.80, 0.95)],  # best on validation
+        "gcn": [(0.81, 0.9), (0.87, 0.9)],  # best on test
+        "linkx": [(0.99, 0.99)],  # has one split only
+    }
+    results = {row: [result(row, i, *score) for i, score in enumerate(own)] for row, own in scores.items()}
+    results["favardgnn"] = [result("favardgnn", i, 0.95, 0.99, ensemble_size=5) for i in range(2)]  # an ensemble
     page = honest.readme(results)
-    assert "| tolokers | 2 | 85.00 | gcn | 84.00 | +1.00 |" in page  # linkx has one split, favardgnn is an ensemble
-    assert "Mean difference +1.00, lowest +1.00." in page
+    assert "| tolokers | 2 | 2 | 85.00 | mlp | 75.00 | +10.00 | gcn | +1.00 |" in page
+    assert "best on validation +10.00, lowest +10.00; from the best on test +1.00, lowest +1.00." in page
     assert "auto on unseen graphs" not in honest.readme({"mlp": results["mlp"]})
 
 

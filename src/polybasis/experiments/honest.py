@@ -50,6 +50,7 @@ CAMPUSES = (  # the eight smallest of the 28
 )  # fmt: skip
 TUNING_CAMPUS = "wake73"  # the smallest of the others
 TUNING = "tuning.jsonl"
+MIN_SPLITS = 3  # for an interval
 # The default data sets and the number of splits of each.
 DATASETS = {
     **dict.fromkeys(("chameleon-filtered", "tolokers", "amazon-computers", "coauthor-cs", "dblp", "blogcatalog"), 10),
@@ -243,7 +244,8 @@ def readme(results: dict[str, list[Result]], of_the_paper: list[Result] | None =
         "Mean test score in percent with its 95 % confidence interval over splits (Student's t). All models see the "
         "same splits. `residual-*` rows share one backbone: blocks of normalisation, filter, MLP and a skip "
         "connection. `auto` chooses and trains a model in 60 seconds; its seconds per run leave out the choice. "
-        "Other programs ran on the machine, so seconds vary by a factor of several. "
+        "Other programs ran on the machine, so seconds vary by a factor of several. Fewer than three splits have no "
+        "interval. "
         "*Above* and *below* mean that the 95 % interval of the paired difference excludes zero, without a correction "
         "for the number of comparisons. Every figure comes from the result lines in this folder; rows with the "
         "hyperparameters of the paper's table share the lines of `../node-classification`. Command: `polybasis "
@@ -271,7 +273,7 @@ def _section(dataset: str, results: dict[str, list[Result]]) -> str:
                 row,
                 ", ".join(sorted({line["preset"] for line in lines})),
                 str(len(lines)),
-                f"{numbers['mean']:.2f} ± {numbers['ci95']:.2f}",
+                f"{numbers['mean']:.2f}" + (f" ± {numbers['ci95']:.2f}" if len(lines) >= MIN_SPLITS else ""),
                 _difference(lines, reference) if row != "residual-gcn" else "",
                 f"{seconds:.0f}",
             ]
@@ -290,7 +292,7 @@ def _section(dataset: str, results: dict[str, list[Result]]) -> str:
 def _difference(lines: list[Result], reference: list[Result]) -> str:
     """The paired difference on the splits that both have; a difference is named only if its interval excludes 0."""
     common = {line["split"] for line in lines} & {line["split"] for line in reference}
-    if len(common) < 2:
+    if len(common) < MIN_SPLITS:
         return ""
     pairs = ([line for line in part if line["split"] in common] for part in (lines, reference))
     found = paired_difference(*pairs)

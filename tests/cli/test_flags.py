@@ -18,6 +18,7 @@ import typer
 from polybasis.cli.app import app
 from polybasis.train import job as jobs
 from polybasis.train.config import Config
+from polybasis.train.source import Source
 from polybasis.train.trained_model import TrainedModel
 
 from .conftest import Run
@@ -175,12 +176,12 @@ def models(sources: dict[str, list[str]], tmp_path_factory: pytest.TempPathFacto
     return found
 
 
-def _source(arguments: list[str]) -> jobs.Source:
+def _source(arguments: list[str]) -> Source:
     if arguments == ["csbm"]:
-        return jobs.Source.named("csbm")
+        return Source.named("csbm")
     if len(arguments) == 1:
-        return jobs.Source.folder(Path(arguments[0]))
-    return jobs.Source.tables(*(Path(path) for path in arguments[1::2]))
+        return Source.folder(Path(arguments[0]))
+    return Source.tables(*(Path(path) for path in arguments[1::2]))
 
 
 def test_a_model_is_scored_against_labels(run: Run, models: dict[str, Path], sources: dict[str, list[str]]) -> None:

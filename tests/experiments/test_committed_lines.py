@@ -20,7 +20,8 @@ from polybasis.experiments.committed_lines import (
     repeat_line,
 )
 from polybasis.train.config import Config
-from polybasis.train.job import Job, Source, run_jobs
+from polybasis.train.job import Job, run_jobs
+from polybasis.train.source import Source
 
 
 @pytest.fixture

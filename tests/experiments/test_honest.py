@@ -14,7 +14,7 @@ from scipy import stats
 from polybasis.experiments import honest
 from polybasis.experiments.races import Race, run_races
 from polybasis.train.config import Config
-from polybasis.train.job import Source
+from polybasis.train.source import Source
 
 RESULTS = Path(__file__).parents[2] / "results" / "honest"
 

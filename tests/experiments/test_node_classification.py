@@ -21,7 +21,8 @@ from polybasis.experiments import classification_page, filter_results, fresh_spl
 from polybasis.experiments.comparison import compare_with_paper
 from polybasis.experiments.node_classification import PAPER_MODELS
 from polybasis.train.config import Config, load_preset
-from polybasis.train.job import Job, Source
+from polybasis.train.job import Job
+from polybasis.train.source import Source
 
 RESULTS = Path(__file__).parents[2] / "results"
 

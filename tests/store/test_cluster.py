@@ -21,7 +21,8 @@ from polybasis.nn.models.own_models import load_model_file
 from polybasis.store import GraphFolder, build_graph_folder
 from polybasis.store.precomputation import precompute
 from polybasis.train.config import Config
-from polybasis.train.job import Job, Source, run_jobs
+from polybasis.train.job import Job, run_jobs
+from polybasis.train.source import Source
 from polybasis.train.study_file import study_backend
 
 ray = pytest.importorskip("ray", reason="Ray is not installed")

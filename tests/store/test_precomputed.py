@@ -27,9 +27,10 @@ from polybasis.store.precomputation import precompute
 from polybasis.train.config import Config
 from polybasis.train.distributed import ProcessGroup, process_group
 from polybasis.train.fitting import Progress
-from polybasis.train.job import Job, Source, adapt_config, run_jobs
+from polybasis.train.job import Job, adapt_config, run_jobs
 from polybasis.train.mini_batch import Batches
 from polybasis.train.results import Result
+from polybasis.train.source import Source
 from polybasis.train.trained_model import TrainedModel
 
 if native.kernels() is None:

@@ -12,7 +12,8 @@ import torch
 
 import polybasis as pb
 from polybasis.train import auto
-from polybasis.train.job import Job, Source, run_job
+from polybasis.train.job import Job, run_job
+from polybasis.train.source import Source
 
 DATA = pb.data.csbm(nodes=240, features=30, seed=2)
 SPLIT = DATA.split("stratified")

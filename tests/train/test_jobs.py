@@ -134,7 +134,7 @@ def test_the_key_of_a_named_data_set_does_not_load_it(monkeypatch: pytest.Monkey
     def refuse(*_: object) -> None:
         raise AssertionError("loaded")
 
-    monkeypatch.setattr("polybasis.train.job.load", refuse)
+    monkeypatch.setattr("polybasis.train.source.load", refuse)
     job = Job(quick(), Source.named("chameleon", "/nowhere"), Source.named("chameleon").protocol, 0, 0)
     assert len(job.key) == 16
     elsewhere = Job(quick(), Source.named("chameleon", "/elsewhere"), "per-class", 0, 0)

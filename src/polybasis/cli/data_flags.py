@@ -15,7 +15,7 @@ from polybasis.cli.options import DataRoot, Target, Task, refuse
 from polybasis.data.catalogue import CATALOGUE
 
 if TYPE_CHECKING:
-    from polybasis.train.job import Source
+    from polybasis.train.source import Source
     from polybasis.train.trained_model import TrainedModel
 
 
@@ -74,7 +74,7 @@ class GraphFlags:
         Raises:
             ValueError: for no source, for two sources, or for a flag that does not apply; the message gives the flag.
         """
-        from polybasis.train.job import Source
+        from polybasis.train.source import Source
 
         if self.source is None:
             if self.edges is None:

@@ -10,7 +10,8 @@ import typer
 
 if TYPE_CHECKING:
     from polybasis.train.calibration import Method
-    from polybasis.train.job import Data, Job
+    from polybasis.train.job import Job
+    from polybasis.train.source import Data
 
 Calibrate = Annotated[
     str | None,

@@ -42,8 +42,9 @@ def _classification(out: Path, splits: int) -> Page:
     from polybasis.cli.display import console, training_bar
     from polybasis.report.model_report import model_page
     from polybasis.train.config import Config
-    from polybasis.train.job import Job, Source, run_jobs
+    from polybasis.train.job import Job, run_jobs
     from polybasis.train.results import summarize
+    from polybasis.train.source import Source
     from polybasis.train.trained_model import TrainedModel
 
     console.print("Classifying the nodes of a graph whose edges mostly join different classes")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from polybasis.train.auto import Candidate
     from polybasis.train.fitting import OnEpoch
     from polybasis.train.fitting import Progress as Epoch
-    from polybasis.train.job import Source
+    from polybasis.train.source import Source
 
 
 class SafeConsole(Console):

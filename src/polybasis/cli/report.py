@@ -34,12 +34,7 @@ def report(
 
     trained = TrainedModel.load(model, model_file)
     shown = flags if flags.labels is None else replace(flags, target=None)  # a column of the labels
-    command = [
-        "polybasis",
-        "predict",
-        str(model),
-        *shown.arguments(),
-        *(["--model-file", str(model_file)] if model_file else []),
-    ]
+    command = ["polybasis", "predict", str(model), *shown.arguments()]
+    command += [] if model_file is None else ["--model-file", str(model_file)]
     write_report(trained, flags.chosen(trained).open(), out, shlex.join([*command, "--out", "predictions.csv"]))
     console.print(f"report in {out}", highlight=False, soft_wrap=True)

@@ -25,7 +25,8 @@ from polybasis.cli.options import (
 
 if TYPE_CHECKING:
     from polybasis.train.config import Config
-    from polybasis.train.job import Job, Source
+    from polybasis.train.job import Job
+    from polybasis.train.source import Source
 
 AUTO = "auto"
 PROTOCOL_HELP = "Split protocol: per-class, stratified, train-val, fixed or linkx; default: the data set's own."

@@ -28,8 +28,9 @@ from polybasis.files import append_line, write_atomically
 from polybasis.graph import Graph
 from polybasis.train.config import Config
 from polybasis.train.fitting import OnEpoch, fit, remove_checkpoints
-from polybasis.train.job import Job, Source
+from polybasis.train.job import Job
 from polybasis.train.results import Result, paired_difference, read_results, summary
+from polybasis.train.source import Source
 from polybasis.train.trained_model import TrainedModel
 
 TRAINING_CAMPUSES = tuple(name for name in CAMPUSES if name not in TEST_CAMPUSES)

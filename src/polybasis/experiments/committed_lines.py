@@ -14,8 +14,9 @@ import torch
 from polybasis.code_version import DIRTY, git
 from polybasis.data.catalogue import CATALOGUE
 from polybasis.train.config import Config
-from polybasis.train.job import Job, Source, run_job
+from polybasis.train.job import Job, run_job
 from polybasis.train.results import Result
+from polybasis.train.source import Source
 
 SCORES = ("val_score", "test_score", "epochs")
 Status = Literal["current", "stale", "unknown"]

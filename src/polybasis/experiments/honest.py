@@ -25,8 +25,9 @@ from polybasis.experiments.unseen import unseen_section
 from polybasis.files import append_line, write_atomically
 from polybasis.train.auto import OnCandidate, race
 from polybasis.train.config import Config, load_preset
-from polybasis.train.job import Job, Source
+from polybasis.train.job import Job
 from polybasis.train.results import Result, paired_difference, read_results, summary
+from polybasis.train.source import Source
 
 AUTO = "auto"
 # The model of each row and the arguments that define the row.

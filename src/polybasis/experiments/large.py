@@ -18,8 +18,9 @@ from polybasis.store.named import graph_folder_of
 from polybasis.store.precomputation import precompute
 from polybasis.train.config import Config, load_preset
 from polybasis.train.fitting import OnEpoch
-from polybasis.train.job import Job, OnResult, Source, run_jobs
+from polybasis.train.job import Job, OnResult, run_jobs
 from polybasis.train.results import Result, read_results
+from polybasis.train.source import Source
 
 DEGREE = 10  # of the stored bases
 

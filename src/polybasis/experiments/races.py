@@ -11,7 +11,7 @@ import torch
 
 from polybasis.train.auto import choose_config
 from polybasis.train.config import Config
-from polybasis.train.job import Source
+from polybasis.train.source import Source
 from polybasis.worker_pool import WorkerPool
 
 SECONDS = 60.0

@@ -17,8 +17,9 @@ from polybasis.store.graph_folder import GraphFolder
 from polybasis.store.named import graph_folder_of
 from polybasis.store.precomputation import precompute
 from polybasis.train.config import Config, load_preset
-from polybasis.train.job import Job, OnResult, Source, run_jobs
+from polybasis.train.job import Job, OnResult, run_jobs
 from polybasis.train.results import Result, read_results, summarize
+from polybasis.train.source import Source
 
 SIZES, ON_GRAPH, ON_STORE = "sizes.jsonl", "on-graph.jsonl", "on-store.jsonl"
 DATASETS = ("cornell5", "pubmed", "tolokers")

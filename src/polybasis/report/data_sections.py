@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from polybasis.data.dataset import NodeDataset, Split, edge_homophily
 from polybasis.report.charts import Chart, Series
 from polybasis.report.page import Page
-from polybasis.train.job import Data
+from polybasis.train.source import Data
 from polybasis.train.trained_model import TrainedModel
 
 MOST_COLUMNS = 60

@@ -10,7 +10,7 @@ from polybasis.report.axes import FloatArray
 from polybasis.report.charts import GREY, Chart, Series
 from polybasis.report.filters import ModelFilters
 from polybasis.report.page import Page
-from polybasis.train.job import Data
+from polybasis.train.source import Data
 from polybasis.train.trained_model import TrainedModel
 
 MOST_CHANNELS, MOST_POLYNOMIALS, MOST_LAYERS = 48, 7, 6

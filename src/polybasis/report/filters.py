@@ -10,7 +10,7 @@ from polybasis.nn.interpret import Filters, filters_of_layers, filters_on_basis,
 from polybasis.nn.models.ensemble import Ensemble
 from polybasis.nn.models.precomputed import PrecomputedGNN, basis_of
 from polybasis.report.axes import FloatArray
-from polybasis.train.job import Data
+from polybasis.train.source import Data
 from polybasis.train.trained_model import TrainedModel
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from polybasis.nn.models.ensemble import Ensemble
 from polybasis.report import figures
 from polybasis.report.filters import ModelFilters
-from polybasis.train.job import Data
+from polybasis.train.source import Data
 from polybasis.train.trained_model import TrainedModel
 
 

@@ -17,7 +17,7 @@ from polybasis.report.scored_nodes import ScoredNodes
 from polybasis.report.training_sections import add_configuration, add_training, add_use
 from polybasis.train.assessment import Assessment, assess
 from polybasis.train.evaluation import check_labelled
-from polybasis.train.job import Data
+from polybasis.train.source import Data
 from polybasis.train.trained_model import TrainedModel
 
 

@@ -21,11 +21,8 @@ from polybasis.report.page import Cell, Page
 from polybasis.report.scored_nodes import ScoredNodes
 from polybasis.train.assessment import Assessment
 
-BASELINES = {
-    "majority": "constant prediction",
-    "constant": "constant prediction",
-    "columns only": "linear model without the graph",
-}
+CONSTANT = "constant prediction"
+BASELINES = {"majority": CONSTANT, "constant": CONSTANT, "columns only": "linear model without the graph"}
 MOST_CLASSES = 40  # in a confusion matrix
 DENSE = 12  # classes from which the cells of a matrix have no numbers
 MOST_ROWS = 100  # in a table of classes

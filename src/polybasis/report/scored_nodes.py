@@ -16,7 +16,7 @@ from polybasis.report.outcomes import FloatArray, IntArray
 from polybasis.train.assessment import Estimate
 from polybasis.train.bootstrap import bootstrap
 from polybasis.train.evaluation import class_order
-from polybasis.train.job import Data
+from polybasis.train.source import Data
 from polybasis.train.trained_model import TrainedModel
 
 MOST_NUMBERS = 100_000_000  # that are resampled for one interval

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from polybasis.train.fitting import Fit as Fit
     from polybasis.train.fitting import fit as fit
     from polybasis.train.job import Job as Job
-    from polybasis.train.job import Source as Source
     from polybasis.train.job import run_job as run_job
     from polybasis.train.job import run_jobs as run_jobs
+    from polybasis.train.source import Source as Source
     from polybasis.train.trained_model import TrainedModel as TrainedModel
 
 __getattr__, __dir__, __all__ = lazy_exports(
@@ -27,7 +27,8 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "config": ["Config", "load_preset"],
         "evaluation": ["evaluate"],
         "fitting": ["Fit", "fit"],
-        "job": ["Job", "Source", "run_job", "run_jobs"],
+        "job": ["Job", "run_job", "run_jobs"],
+        "source": ["Source"],
         "trained_model": ["TrainedModel"],
     },
 )

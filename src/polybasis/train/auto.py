@@ -29,7 +29,8 @@ from polybasis.data.metrics import sign
 from polybasis.files import append_line, exclusive, read_lines
 from polybasis.train.config import Config
 from polybasis.train.fitting import FullBatch, Run
-from polybasis.train.job import Job, Source
+from polybasis.train.job import Job
+from polybasis.train.source import Source
 
 ROUND_ENDS = (0.45, 0.7, 0.85)  # in shares of the time limit
 TURN_EPOCHS = 40  # that a turn has at least, until the round ends

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from polybasis.data import metrics
 from polybasis.data.metrics import Metric
-from polybasis.train.job import Data, Source
+from polybasis.train.source import Data, Source
 from polybasis.train.trained_model import TrainedModel
 
 LABELS: tuple[Metric, ...] = ("average_precision", "f1", "log_loss")

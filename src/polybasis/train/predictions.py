@@ -9,7 +9,7 @@ from typing import Any, BinaryIO, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
-from polybasis.train.job import Data
+from polybasis.train.source import Data
 from polybasis.train.trained_model import TrainedModel
 
 ROWS = 1 << 16  # in a block

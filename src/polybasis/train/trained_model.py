@@ -40,7 +40,7 @@ from polybasis.store.basis_store import BasisStore
 from polybasis.train.calibration import Calibration, Method, fit_calibration
 from polybasis.train.config import Config
 from polybasis.train.fitting import Fit
-from polybasis.train.job import Data
+from polybasis.train.source import Data
 from polybasis.train.threshold import Threshold, choose_threshold
 
 KIND, VERSION, OLDEST = "polybasis model", 2, 1

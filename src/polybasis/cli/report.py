@@ -10,10 +10,7 @@ from typing import Annotated
 import typer
 
 from polybasis.cli.data_flags import LabelledFlags, with_data_flags
-from polybasis.cli.options import (
-    ModelFile,
-    ModelFolder,
-)
+from polybasis.cli.options import ModelFile, ModelFolder
 
 
 @with_data_flags
@@ -34,7 +31,7 @@ def report(
 
     trained = TrainedModel.load(model, model_file)
     shown = flags if flags.labels is None else replace(flags, target=None)  # a column of the labels
-    command = ["polybasis", "predict", str(model), *shown.arguments()]
-    command += [] if model_file is None else ["--model-file", str(model_file)]
-    write_report(trained, flags.chosen(trained).open(), out, shlex.join([*command, "--out", "predictions.csv"]))
+    own_file = [] if model_file is None else ["--model-file", str(model_file)]
+    command = ["polybasis", "predict", str(model), *shown.arguments(), *own_file, "--out", "predictions.csv"]
+    write_report(trained, flags.chosen(trained).open(), out, shlex.join(command))
     console.print(f"report in {out}", highlight=False, soft_wrap=True)

@@ -37,9 +37,10 @@ from pathlib import Path
 import polybasis as pb
 
 folder = Path(tempfile.mkdtemp())  # where the files of this page go
-graph = pb.store.make_synthetic(folder / "graph", nodes=50_000, edges=200_000, features=32, labelled=0.1)
+sizes = {"nodes": 50_000, "edges": 200_000, "features": 32}
+graph = pb.store.make_synthetic(folder / "graph", **sizes, labelled=0.1)
 plan = pb.store.plan_precompute(graph, K=8, memory=650 << 20, rows=5_000)
-print(f"{len(plan.blocks)} blocks of {plan.blocks[0]} channels, {plan.memory >> 20} MiB each")
+print(f"{len(plan.blocks)} blocks, {plan.memory >> 20} MiB each")
 alone = pb.store.precompute(graph, folder / "alone", K=8, memory=650 << 20)
 
 # %%
@@ -63,9 +64,10 @@ from importlib.util import find_spec
 def shell(command, seconds):
     """Runs a command in the folder of this page; returns whether it finished in time."""
     print("$", command)
-    arguments, own = [sys.executable, "-m", *shlex.split(command)], {**os.environ, "RAY_USAGE_STATS_ENABLED": "0"}
+    arguments = [sys.executable, "-m", *shlex.split(command)]
+    options = {"env": {**os.environ, "RAY_USAGE_STATS_ENABLED": "0"}, "timeout": seconds}
     try:
-        done = subprocess.run(arguments, cwd=folder, env=own, capture_output=True, text=True, timeout=seconds)
+        done = subprocess.run(arguments, cwd=folder, capture_output=True, text=True, **options)
     except subprocess.TimeoutExpired:
         return False
     print(done.stdout + done.stderr)
@@ -76,15 +78,16 @@ finished = find_spec("ray") is not None and shell(
     "polybasis precompute graph --out together --K 8 --memory 650MiB --ray auto", seconds=15
 )
 if not finished:
-    print("[not executed: Ray is not installed here, or did not finish within fifteen seconds]")
+    print("[not executed: Ray is not installed, or did not finish in fifteen seconds]")
 
 # %%
 # Which machine computed a block makes no difference to its bits, so neither does the number of machines:
 
 if finished:
     files = ("vectors.npy", "rows.npy", "y.npy")
-    same = all((folder / "together" / name).read_bytes() == (alone.path / name).read_bytes() for name in files)
-    print("the same bytes as on one machine:", same)
+    for name in files:
+        same = (folder / "together" / name).read_bytes() == (alone.path / name).read_bytes()
+        print(name, "has the same bytes" if same else "differs")
 else:
     print("[not executed]")
 

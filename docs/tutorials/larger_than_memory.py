@@ -40,7 +40,8 @@ source = rng.integers(0, nodes, edges)
 wanted = (y[source] + rng.choice(classes, edges, p=[0.1, 0.45, 0.45])) % classes
 by_class = [np.flatnonzero(y == c) for c in range(classes)]
 target = np.choose(wanted, [rng.choice(candidates, edges) for candidates in by_class])
-x = 0.15 * rng.standard_normal((classes, features))[y] + rng.standard_normal((nodes, features))
+centres = 0.15 * rng.standard_normal((classes, features))
+x = centres[y] + rng.standard_normal((nodes, features))
 
 np.save(folder / "edges.npy", np.stack([source, target], axis=1))
 np.save(folder / "x.npy", x.astype(np.float32))
@@ -51,15 +52,15 @@ np.save(folder / "y.npy", np.where(rng.random(nodes) < 0.1, y, -1))
 # type into a terminal:
 
 import shlex
-import subprocess
 import sys
+from subprocess import PIPE, STDOUT, run
 
 
 def shell(command):
     """Runs a command of polybasis in the folder of this page."""
     print("$", command)
     arguments = [sys.executable, "-m", *shlex.split(command)]
-    done = subprocess.run(arguments, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    done = run(arguments, cwd=folder, stdout=PIPE, stderr=STDOUT, text=True)
     print(done.stdout)
     done.check_returncode()
 
@@ -72,8 +73,8 @@ def shell(command):
 # Duplicates and self-loops are dropped, and each edge counts in both directions.
 
 shell(
-    "polybasis datasets build --edges edges.npy --nodes 50000 --features x.npy --labels y.npy "
-    "--out big.graph --memory 1GiB"
+    "polybasis datasets build --edges edges.npy --nodes 50000 "
+    "--features x.npy --labels y.npy --out big.graph --memory 1GiB"
 )
 
 # %%
@@ -83,7 +84,7 @@ shell(
 import polybasis as pb
 
 graph = pb.store.GraphFolder.open(folder / "big.graph")
-print(f"{graph.nonzeros:,} nonzeros, features of shape {graph.x.shape}, {type(graph.x).__name__}")
+print(f"{graph.nonzeros:,} nonzeros, {graph.x.shape} features: {type(graph.x).__name__}")
 
 # %%
 # Plan before you compute
@@ -95,7 +96,8 @@ print(f"{graph.nonzeros:,} nonzeros, features of shape {graph.x.shape}, {type(gr
 
 for limit in (642, 650, 1024):
     plan = pb.store.plan_precompute(graph, K=8, memory=limit << 20, rows=5_000)
-    print(f"{limit:5} MiB: {len(plan.blocks)} blocks of {plan.blocks[0]:2} channels, {plan.memory >> 20} MiB at most")
+    blocks = f"{len(plan.blocks)} blocks of {plan.blocks[0]:2} channels"
+    print(f"{limit:5} MiB: {blocks}, {plan.memory >> 20} MiB at most")
 
 # %%
 # More memory means fewer blocks, and each block reads the graph's files once per degree. On the command line,
@@ -117,7 +119,7 @@ import json
 for line in (folder / "big.store" / "log.jsonl").read_text().splitlines():
     entry = json.loads(line)
     if "block" in entry:
-        print(f"block {entry['block']}: {entry['seconds']:.1f} s, peak memory {entry['peak_memory'] >> 20} MiB")
+        print(f"block {entry['block']}: peak memory {entry['peak_memory'] >> 20} MiB")
 
 # %%
 # An interrupted ``precompute`` resumes at the first missing block, and the finished store has the same bytes as one
@@ -138,8 +140,10 @@ shell("polybasis train big.store --model favardgnn --epochs 8 --batch-size 500 -
 
 source = pb.train.Source.folder(folder / "big.store")
 for K in (0, 2):
-    config = pb.train.Config.of("favardgnn", precomputed=True, K=K, epochs=8, batch_size=500)
-    result = pb.train.run_job(pb.train.Job(config, source, source.protocol, split=0, seed=0))
+    values = {"K": K, "epochs": 8, "batch_size": 500}
+    config = pb.train.Config.of("favardgnn", precomputed=True, **values)
+    job = pb.train.Job(config, source, source.protocol, split=0, seed=0)
+    result = pb.train.run_job(job)
     print(f"K = {K}: test accuracy {result['test_score']:.1%}")
 
 # %%
@@ -163,9 +167,10 @@ mu, energy = pb.bases.Favard(store.gamma[:-1], store.sqrt_beta).weight_function(
 
 _, ax = plt.subplots(figsize=(7, 3.4), layout="constrained")
 ax.plot(filters.mu[inside], filters.responses[inside], color="C0", linewidth=0.6, alpha=0.6)
-ax.set(xlabel=r"eigenvalue $\mu$ of $P$ (1: smooth, $-1$: oscillating)", ylabel="response", ylim=(-4, 20))
+ax.set(xlabel=r"eigenvalue $\mu$ of $P$", ylabel="response", ylim=(-4, 20))
 behind = ax.twinx()
-behind.hist(mu.flatten(), bins=40, range=(-0.5, 0.5), weights=energy.flatten(), color="#888", alpha=0.25)
+bins = np.linspace(-0.5, 0.5, 41)
+behind.hist(mu.flatten(), bins, weights=energy.flatten(), color="#888", alpha=0.25)
 behind.set_axis_off()
 plt.show()
 
@@ -183,7 +188,8 @@ plt.show()
 data = graph.load()
 predicted = model.predict(data)
 unknown = data.y.numpy() < 0
-print(f"{unknown.sum():,} nodes without a class; {np.mean(predicted[unknown] == y[unknown]):.1%} predicted correctly")
+right = np.mean(predicted[unknown] == y[unknown])
+print(f"{unknown.sum():,} nodes without a class; {right:.1%} predicted correctly")
 
 # %%
 # Those classes were never in any file: the script kept them in ``y`` to check.

@@ -43,7 +43,8 @@ after = pb.apply_response(graph, before, secret, variable="mu").round()
 
 def show(pictures):
     """Draws pictures side by side; values beyond the range of colours are cut off."""
-    _, axes = plt.subplots(1, len(pictures), figsize=(2.6 * len(pictures), 2.9), layout="constrained")
+    size = (2.6 * len(pictures), 2.9)
+    _, axes = plt.subplots(1, len(pictures), figsize=size, layout="constrained")
     for ax, (title, x) in zip(axes, pictures.items(), strict=True):
         side = int(len(x) ** 0.5)
         ax.imshow(to_pixels(x, (side, side)))
@@ -63,7 +64,8 @@ show({"before": before, "after": after})
 # products.
 
 learned = pb.GraphFilter(K=10).fit(graph, before, after)
-print(f"root mean square error: {learned.mse_**0.5:.2f} of 255 levels; rounding alone costs {1 / 12**0.5:.2f}")
+print(f"root mean square error: {learned.mse_**0.5:.2f} of 255 levels")
+print(f"of which rounding costs {1 / 12**0.5:.2f}")
 
 # %%
 # Eleven numbers explain the picture to within the rounding. Here is the response they stand for, against the secret
@@ -88,7 +90,8 @@ plt.show()
 large = sample_photograph(side=300)
 sharpened = learned.transform(large.graph, large.x)
 expected = pb.apply_response(large.graph, large.x, secret, variable="mu")
-print(f"off by {float((sharpened - expected).square().mean().sqrt()):.4f} levels on {len(large.x):,} pixels")
+error = float((sharpened - expected).square().mean().sqrt())
+print(f"off by {error:.4f} levels on {len(large.x):,} pixels")
 
 show({"300 x 300": large.x, "learned filter": sharpened, "secret filter": expected})
 

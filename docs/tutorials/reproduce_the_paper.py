@@ -90,7 +90,8 @@ import polybasis as pb
 
 results = Path(tempfile.mkdtemp()) / "gpr-gnn.jsonl"
 config = pb.train.Config.of("gpr-gnn", epochs=60)
-jobs = [pb.train.Job(config, pb.train.Source.named("csbm"), "per-class", split, seed=split) for split in range(3)]
+source = pb.train.Source.named("csbm")
+jobs = [pb.train.Job(config, source, "per-class", split, seed=split) for split in range(3)]
 
 
 def announce(result):
@@ -127,7 +128,8 @@ import sys
 
 command = ["polybasis", "reproduce", "line", f"{results.name}:3"]
 print("$", *command)
-done = subprocess.run([sys.executable, "-m", *command], cwd=results.parent, capture_output=True, text=True)
+options = {"cwd": results.parent, "capture_output": True, "text": True}
+done = subprocess.run([sys.executable, "-m", *command], **options)
 print(done.stdout + done.stderr)
 
 # %%

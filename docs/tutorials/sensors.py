@@ -21,13 +21,16 @@ import polybasis as pb
 
 rng = np.random.default_rng(3)
 stations, hours = 400, 48
-valley = np.stack([rng.random(stations // 2), 0.45 + 0.12 * rng.standard_normal(stations // 2)], axis=1)
-position = np.concatenate([rng.random((stations // 2, 2)), valley.clip(0, 1)])
+position = rng.random((stations, 2))
+in_valley = position[::2]
+in_valley[:, 1] = 0.45 + 0.12 * rng.standard_normal(len(in_valley))
+position = position.clip(0, 1)
 
 time = np.arange(hours)
 truth = 14 - 6 * position[:, 1:] + 4 * np.sin(2 * np.pi * (time - 9) / 24)
 for _ in range(12):
-    centre, drift, width = rng.random(2), 0.01 * rng.standard_normal(2), rng.uniform(0.08, 0.25)
+    centre, drift = rng.random(2), 0.01 * rng.standard_normal(2)
+    width = rng.uniform(0.08, 0.25)
     offset = position[:, None] - centre - time[:, None] * drift
     truth = truth + rng.normal(0, 3) * np.exp(-(offset**2).sum(-1) / (2 * width**2))
 noisy = truth + 1.5 * rng.standard_normal(truth.shape)
@@ -46,19 +49,22 @@ low, high = np.sort(edge_index, axis=0)
 (low, high) = np.unique(np.stack([low, high]), axis=1)
 length = np.linalg.norm(position[low] - position[high], axis=1)
 weight = np.exp(-((length / np.median(length)) ** 2) / 2)
-graph = pb.Graph.from_edge_index(np.stack([low, high]), stations, weight, normalization="rw")
+edges = np.stack([low, high])
+graph = pb.Graph.from_edge_index(edges, stations, weight, normalization="rw")
 print(graph)
 
 
-def draw(panels, limits=None):
-    """Draws one map of the stations for each title and values; NaN is a station without a value."""
-    limits = limits or (truth[:, 15].min(), truth[:, 15].max())
-    figure, axes = plt.subplots(1, len(panels), figsize=(0.8 + 2.6 * len(panels), 2.9), layout="constrained")
+def draw(panels):
+    """Draws a map of the stations for each title and its values, which may be NaN."""
+    size = (0.8 + 2.6 * len(panels), 2.9)
+    colours = {"cmap": "plasma", "vmin": truth[:, 15].min(), "vmax": truth[:, 15].max()}
+    figure, axes = plt.subplots(1, len(panels), figsize=size, layout="constrained")
     for ax, (title, values) in zip(axes, panels.items(), strict=True):
-        ax.plot(*position[np.stack([low, high])].transpose(2, 0, 1), color="#8884", linewidth=0.5, zorder=0)
-        ax.scatter(*position[np.isnan(values)].T, s=10, facecolors="none", edgecolors="#888", linewidths=0.7)
-        known = ~np.isnan(values)
-        image = ax.scatter(*position[known].T, c=values[known], s=13, cmap="plasma", vmin=limits[0], vmax=limits[1])
+        ends = position[np.stack([low, high])]
+        ax.plot(*ends.transpose(2, 0, 1), color="#8884", linewidth=0.5, zorder=0)
+        missing = np.isnan(values)
+        ax.scatter(*position[missing].T, s=10, c="none", edgecolors="#888", linewidths=0.7)
+        image = ax.scatter(*position[~missing].T, c=values[~missing], s=13, **colours)
         ax.set(title=title, xticks=[], yticks=[], aspect="equal")
         ax.spines[:].set_visible(False)
     figure.colorbar(image, ax=axes, label="°C", shrink=0.8)
@@ -100,7 +106,8 @@ print(f"no filter : off by {rms(noisy - truth):.2f} degrees")
 
 reference = slice(0, 6)
 later = slice(6, hours)
-learned = pb.GraphFilter(K=8, ridge=1e-3).fit(graph, noisy[:, reference], truth[:, reference])
+learned = pb.GraphFilter(K=8, ridge=1e-3)
+learned.fit(graph, noisy[:, reference], truth[:, reference])
 cleaned = learned.transform(graph, noisy)
 print(f"hours 6 to 48, no filter: off by {rms((noisy - truth)[:, later]):.2f} degrees")
 print(f"          learned filter: off by {rms((cleaned - truth)[:, later]):.2f} degrees")
@@ -144,18 +151,20 @@ def interpolate(reading, heard, tau):
 
 hidden = heard & (rng.random(stations) < 0.2)
 shown = heard & ~hidden
-scores = {
-    tau: rms((interpolate(np.where(shown[:, None], noisy, 0.0), shown, tau) - noisy)[hidden])
-    for tau in (0.5, 1, 2, 4, 8, 16)
-}
+visible = np.where(shown[:, None], noisy, 0.0)
+scores = {}
+for tau in (0.5, 1, 2, 4, 8, 16):
+    guess = interpolate(visible, shown, tau)
+    scores[tau] = rms((guess - noisy)[hidden])
 best = min(scores, key=scores.get)
-print(", ".join(f"tau {tau}: {score:.2f}" for tau, score in scores.items()), f"-> tau = {best}")
+print("; ".join(f"tau {tau}: {score:.2f}" for tau, score in scores.items()))
+print("best:", best)
 
 filled = interpolate(reading, heard, best)
 mean = noisy[heard].mean(axis=0)
-print(f"silent stations, mean of all readings: off by {rms((mean - truth)[~heard]):.2f} degrees")
-print(f"              , interpolated         : off by {rms((filled - truth)[~heard]):.2f} degrees")
-print(f"others, as measured                  : off by {rms((noisy - truth)[heard]):.2f} degrees")
+print(f"silent stations, mean of the others: {rms((mean - truth)[~heard]):.2f} degrees off")
+print(f"silent stations, interpolated      : {rms((filled - truth)[~heard]):.2f} degrees off")
+print(f"others, as measured                : {rms((noisy - truth)[heard]):.2f} degrees off")
 
 # %%
 # The interpolated stations are now closer to the truth than the working ones were before, because each draws on the

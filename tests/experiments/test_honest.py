@@ -13,6 +13,7 @@ from scipy import stats
 
 from polybasis.experiments import honest
 from polybasis.experiments.races import Race, run_races
+from polybasis.train.auto import races_file
 from polybasis.train.config import Config
 from polybasis.train.source import Source
 
@@ -139,17 +140,15 @@ def test_jobs_of_the_papers_table_are_not_repeated_and_are_on_the_page(tmp_path:
     assert honest._results(tmp_path / "honest")["gcn"] == [shared]
 
 
-def test_races_in_several_processes_choose_what_one_process_chooses(tmp_path: Path) -> None:
-    config = {"linear": Config.of("mlp", layers=1, epochs=3), "mlp": Config.of("mlp", epochs=3)}
-    source = Source.named("csbm")
-    found = {}
-    for processes in (1, 2):
-        file, done = tmp_path / f"{processes}" / "auto.jsonl", list[tuple[str, int]]()
-        races = [Race(source, split, file, config) for split in range(3)]
-        chosen = run_races(races, processes, lambda name, split, done=done: done.append((name, split)))
-        assert sorted(done) == [("csbm", 0), ("csbm", 1), ("csbm", 2)]
-        found[processes] = [each.model for each in chosen]
-        assert [each.model for each in run_races(races, processes)] == found[processes]  # they are not run again
-    assert found[1] == found[2]
+def test_races_in_several_processes_have_their_winners_in_order(tmp_path: Path) -> None:
+    source, file = Source.named("csbm"), tmp_path / "auto.jsonl"
+    races = [Race(source, i, file, {"only": Config.of("mlp", hidden=8 + i, epochs=3)}) for i in range(3)]
+    done: list[tuple[str, int]] = []
+    winners = run_races(races, 2, lambda name, split: done.append((name, split)))
+    assert [config.model.hidden for config in winners] == [8, 9, 10]
+    assert sorted(done) == [("csbm", 0), ("csbm", 1), ("csbm", 2)]
+    before = races_file(file).read_text()
+    assert run_races(races, 1) == winners
+    assert races_file(file).read_text() == before  # they are not run again
     with pytest.raises(ValueError, match="unknown split protocol 'nonsense'"):
-        run_races([Race(replace(source, protocol="nonsense"), 0, tmp_path / "auto.jsonl", config)], 2)
+        run_races([Race(replace(source, protocol="nonsense"), 0, file, races[0].configs)], 2)

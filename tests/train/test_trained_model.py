@@ -325,7 +325,7 @@ def test_a_kill_between_weights_and_document_leaves_the_old_model(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("polybasis.train.trained_model.write_document", killed)
+        patch.setattr("polybasis.train.model_folder.write_document", killed)
         with pytest.raises(KeyboardInterrupt):
             new.save(tmp_path)
     assert len(list(tmp_path.glob("weights-*"))) == 2

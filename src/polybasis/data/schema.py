@@ -24,6 +24,10 @@ class TableSchema:
         drop: columns that were left out.
         merge: how the weights of repeated edges were combined.
         kinds: kind of each feature column by name; None if the features are not columns of a table.
+
+    >>> schema = TableSchema(id="user", target=("fraud",), merge="sum")
+    >>> schema.to_dict()
+    {'id': 'user', 'target': ['fraud'], 'drop': [], 'merge': 'sum'}
     """
 
     id: str | None = None

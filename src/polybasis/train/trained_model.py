@@ -7,11 +7,6 @@ SHA-256 hash. Models on a precomputed basis predict on graphs and on stores; oth
 
 from __future__ import annotations
 
-import hashlib
-import re
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -20,30 +15,27 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors import SafetensorError
-from safetensors.torch import load as load_tensors
-from safetensors.torch import save as save_tensors
 
-from polybasis.checksums import FormerVersionWarning, read_document, write_document
 from polybasis.data.dataset import NodeDataset, Split
 from polybasis.data.metrics import Metric, TargetKind, as_metric
 from polybasis.data.recipe import Recipe, is_plain
 from polybasis.data.schema import TableSchema
 from polybasis.data.targets import as_task
 from polybasis.features import transform_features
-from polybasis.files import write_atomically
-from polybasis.foreign_files import regular_file
 from polybasis.nn.models.model import Model
-from polybasis.nn.models.own_models import load_model_file
-from polybasis.nn.models.own_models import model_file as model_file_of
 from polybasis.store.basis_store import BasisStore
 from polybasis.train.calibration import Calibration, Method, fit_calibration
 from polybasis.train.config import Config
 from polybasis.train.fitting import Fit
+from polybasis.train.model_folder import (
+    errors_naming_model,
+    load_definition,
+    read_model_document,
+    read_weights,
+    write_model,
+)
 from polybasis.train.source import Data
 from polybasis.train.threshold import Threshold, choose_threshold
-
-KIND, VERSION, OLDEST = "polybasis model", 2, 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -294,14 +286,7 @@ class TrainedModel:
 
     def save(self, path: str | Path) -> None:
         """Writes the model to a folder; an existing model in it stays valid until the new one is complete."""
-        folder = Path(path)
-        content = save_tensors({name: value.contiguous() for name, value in self.model.state_dict().items()})
-        weights = _weights_name(content)
-        write_atomically(folder / weights, content)
-        document = {
-            "format": KIND,
-            "version": VERSION,
-            "weights": weights,
+        document: dict[str, Any] = {
             "config": self.config.to_dict(),
             "classes": list(self.classes),
             "features": self.num_features,
@@ -323,10 +308,7 @@ class TrainedModel:
             document["calibration"] = self.calibration.to_dict()
         if self.threshold is not None:
             document["threshold"] = self.threshold.to_dict()
-        write_document(folder / "model.json", document)
-        for old in folder.glob("weights-*.safetensors"):
-            if old.name != weights:
-                old.unlink()
+        write_model(Path(path), document, self.model.state_dict())
 
     def export(self, path: str | Path, data: NodeDataset, *, any_graph: bool = False) -> None:
         """Writes the model as a program of ``torch.export``, which maps features (N, F) to class scores (N, classes).
@@ -362,9 +344,9 @@ class TrainedModel:
             ValueError: if the model is damaged or has an unsupported version.
         """
         folder = Path(path)
-        with _errors_naming_model(folder):
-            document = _read_model_document(folder)
-            _load_definition(document, model_file)
+        with errors_naming_model(folder):
+            document = read_model_document(folder)
+            load_definition(document, model_file)
             config = Config.from_dict(document["config"])
             classes, features = document["classes"], document["features"]
             recipe = Recipe.from_dict(document["recipe"]) if "recipe" in document else None
@@ -375,7 +357,7 @@ class TrainedModel:
             outputs = 1 if target == "regression" else len(classes)
             calibration, threshold = document.get("calibration"), document.get("threshold")
             model = config.make_model(features, outputs, document["num_nodes"], target)
-            model.load_state_dict(load_tensors(_read_weights(folder, document["weights"])))
+            model.load_state_dict(read_weights(folder, document["weights"]))
             return cls(
                 config=config,
                 model=model.eval(),
@@ -403,70 +385,9 @@ def verify_model(folder: Path) -> None:
     Raises:
         FileNotFoundError, ValueError: as :meth:`TrainedModel.load`.
     """
-    with _errors_naming_model(folder):
-        document = _read_model_document(folder)
+    with errors_naming_model(folder):
+        document = read_model_document(folder)
         if "sha256" not in document["config"]["model"]:
             TrainedModel.load(folder)
         else:
-            load_tensors(_read_weights(folder, document["weights"]))
-
-
-@contextmanager
-def _errors_naming_model(folder: Path) -> Iterator[None]:
-    if not (folder / "model.json").exists():
-        raise FileNotFoundError(f"{folder / 'model.json'} does not exist; {folder} is not a saved model")
-    problem = f"{folder} does not contain a readable model"
-    try:
-        yield
-    except (OSError, ValueError, KeyError, TypeError, RuntimeError, AttributeError, SafetensorError) as error:
-        reason = " ".join(str(error).split())  # torch's messages may have several lines
-        raise ValueError(reason if reason.startswith(problem) else f"{problem}: {reason}") from error
-
-
-def _read_model_document(folder: Path) -> dict[str, Any]:
-    place = folder / "model.json"
-    document = read_document(place, sealed=lambda document: document.get("version") == VERSION)
-    if document.get("format") != KIND or document.get("version") not in (OLDEST, VERSION):
-        found = f"format {document.get('format')!r}, version {document.get('version')}"
-        raise ValueError(f"{found}; expected {KIND!r}, version {VERSION}")
-    if document["version"] < VERSION:
-        warnings.warn(
-            f"{place} was written by an earlier version, without a checksum; train again to have it verified",
-            FormerVersionWarning,
-            stacklevel=3,
-        )
-    return document
-
-
-def _load_definition(document: dict[str, Any], given: str | Path | None) -> None:
-    """Runs the file that defines a model, if it is given and has the recorded hash."""
-    name, sha256 = document["config"]["model"]["name"], document["config"]["model"].get("sha256")
-    if sha256 is None:
-        if given is not None:
-            raise ValueError(f"{name} is not defined in a file; omit --model-file {given}")
-        return
-    if given is not None:
-        load_model_file(given, name.rpartition(":")[2], sha256=sha256, name=name)
-    loaded = model_file_of(name)
-    if loaded is None or loaded.sha256 != sha256:
-        recorded = document["provenance"].get("model_file", name.rpartition(":")[0])
-        raise ValueError(
-            f"it was trained with {name}, from {recorded}; if you trust that file, pass it with --model-file, or in "
-            "Python as model_file"
-        )
-
-
-def _weights_name(content: bytes) -> str:
-    return f"weights-{hashlib.sha256(content).hexdigest()[:16]}.safetensors"
-
-
-def _read_weights(folder: Path, name: str) -> bytes:
-    """Reads the weights from a file of the folder and verifies the checksum in the file name."""
-    if not re.fullmatch(r"weights-[0-9a-f]{16}\.safetensors", name):
-        raise ValueError(f"{name!r} is not the name of a weights file")
-    path = folder / name
-    regular_file(path)
-    content = path.read_bytes()
-    if _weights_name(content) != path.name:
-        raise ValueError(f"{path}: checksum mismatch")
-    return content
+            read_weights(folder, document["weights"])

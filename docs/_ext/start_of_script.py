@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import matplotlib as mpl
@@ -14,6 +15,7 @@ INK = "#76767f"  # legible on white and on black: figures are transparent
 
 def reset(gallery_conf: dict[str, Any], script: str) -> None:
     """Seeds torch, and makes figures suit the light and the dark version of the site."""
+    warnings.formatwarning = lambda message, category, *_: f"{category.__name__}: {message}\n"  # without paths
     torch.manual_seed(0)
     torch.set_num_threads(1)
     names = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color", "axes.titlecolor")

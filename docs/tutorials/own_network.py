@@ -17,6 +17,8 @@ edges.
 # by linear layers before and after it. ``scale="signal"`` makes the result independent of the size of the graph; you
 # want that unless you reproduce the paper.
 
+import copy
+
 import torch
 from torch.nn.functional import cross_entropy
 
@@ -52,7 +54,7 @@ for _ in range(60):
     with torch.no_grad():
         right = net(x, edge_index).argmax(dim=1) == y
     if (score := right[split.val].float().mean().item()) >= best:
-        best, best_weights = score, {name: value.clone() for name, value in net.state_dict().items()}
+        best, best_weights = score, copy.deepcopy(net.state_dict())
 
 net.load_state_dict(best_weights)
 with torch.no_grad():
@@ -81,7 +83,8 @@ def example(label):
     nodes = int(torch.randint(15, 40, ()))
     ring = torch.arange(nodes)
     chords = torch.randint(nodes, (2, nodes // 2))
-    edges = torch.cat([torch.stack([ring, ring.roll(-1)]), chords[:, chords[0] != chords[1]]], dim=1)
+    chords = chords[:, chords[0] != chords[1]]
+    edges = torch.cat([torch.stack([ring, ring.roll(-1)]), chords], dim=1)
     graph = pb.Graph.from_edge_index(edges, nodes, directed=False)
     before, other = torch.randn(2, nodes)
     after = graph @ (graph @ (before if label else other))
@@ -109,10 +112,12 @@ class GraphNet(torch.nn.Module):
 
     def forward(self, x, edge_index, batch):
         filtered = self.conv(self.first(x), edge_index, batch=batch)
-        return self.last(global_mean_pool(filtered * self.second(x), batch))  # how similar the two are
+        similarity = global_mean_pool(filtered * self.second(x), batch)
+        return self.last(similarity)
 
 
-train, test = DataLoader(graphs[:300], batch_size=30, shuffle=True), DataLoader(graphs[300:], batch_size=100)
+train = DataLoader(graphs[:300], batch_size=30, shuffle=True)
+test = DataLoader(graphs[300:], batch_size=100)
 
 torch.manual_seed(0)
 net = GraphNet()
@@ -151,11 +156,11 @@ conv = pb.nn.OptBasisConv(50, K=6, scale="signal")
 compiled = torch.compile(conv, fullgraph=True, backend="aot_eager")
 print("compiled:", torch.allclose(compiled(x, graph), conv(x, graph), atol=1e-6))
 
-nodes = torch.export.Dim("nodes", min=2)
-program = torch.export.export(conv, (x, edge_index), dynamic_shapes=({0: nodes}, {1: torch.export.Dim("edges", min=2)}))
+sizes = ({0: torch.export.Dim("nodes", min=2)}, {1: torch.export.Dim("edges", min=2)})
+program = torch.export.export(conv, (x, edge_index), dynamic_shapes=sizes)
 other = pb.data.csbm(nodes=90, features=50, seed=5)
-other_edges = other.graph.edge_index()
-print("exported:", torch.allclose(program.module()(other.x, other_edges), conv(other.x, other_edges), atol=1e-6))
+inputs = other.x, other.graph.edge_index()
+print("exported:", torch.allclose(program.module()(*inputs), conv(*inputs), atol=1e-6))
 
 # %%
 # The exported program runs on graphs of any size. Save it with ``torch.export.save``; whoever loads it needs
@@ -205,13 +210,14 @@ place = torch.stack([number.flatten() % side, number.flatten() // side], dim=1)
 with figure(2, width=8.4, height=3.9) as (drawn, (left, right)):
     lines = place[recorded.T].numpy()
     colours = [COLOURS[0]] * true.shape[1] + [COLOURS[1]] * false.shape[1]
-    left.add_collection(LineCollection(lines, colors=colours, linewidths=2.5 * weight.numpy()))
+    widths = 2.5 * weight.numpy()
+    left.add_collection(LineCollection(lines, colors=colours, linewidths=widths))
     left.scatter(*place.T, s=10, color="0.5", zorder=3)
     left.set_aspect("equal")
     left.set_axis_off()
     edges = torch.linspace(0, 1, 21).numpy()
-    right.hist(weight[: true.shape[1]], edges, color=COLOURS[0], alpha=0.7, label="true connections")
-    right.hist(weight[true.shape[1] :], edges, color=COLOURS[1], alpha=0.7, label="false connections")
+    right.hist(weight[: true.shape[1]], edges, color=COLOURS[0], alpha=0.7, label="true")
+    right.hist(weight[true.shape[1] :], edges, color=COLOURS[1], alpha=0.7, label="false")
     right.set(xlabel="learned weight", ylabel="connections")
     right.legend(loc="upper center")
 drawn

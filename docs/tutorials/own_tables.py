@@ -24,7 +24,8 @@ from pyarrow import csv
 rng = np.random.default_rng(0)
 everyone = np.arange(3150)
 first_week = everyone[:3000]  # the others join in the second week
-names = np.array([f"u-{number:05x}" for number in rng.choice(16**5, len(everyone), replace=False)])
+numbers = rng.choice(16**5, len(everyone), replace=False)
+names = np.array([f"u-{number:05x}" for number in numbers])
 fraud = rng.random(len(everyone)) < 0.12
 activity = rng.lognormal(sigma=0.7, size=len(everyone))
 profile = {
@@ -37,18 +38,23 @@ profile = {
 
 
 def write_week(number, users):
-    payer, payee = rng.choice(users, (2, 8 * len(users)), p=activity[users] / activity[users].sum())
-    among = fraud[payer] & (rng.random(len(payer)) < 0.6)  # fraudulent users often pay each other
+    often = activity[users] / activity[users].sum()
+    payer, payee = rng.choice(users, (2, 8 * len(users)), p=often)
+    among = fraud[payer] & (rng.random(len(payer)) < 0.6)  # fraudulent users pay each other
     payee[among] = rng.choice(users[fraud[users]], among.sum())
     payer, payee = payer[payer != payee], payee[payer != payee]
-    payments = {"payer": names[payer], "payee": names[payee], "amount": rng.lognormal(3, 1, len(payer)).round(2)}
+    amount = rng.lognormal(3, 1, len(payer)).round(2)
+    payments = {"payer": names[payer], "payee": names[payee], "amount": amount}
     csv.write_csv(pa.table(payments), f"payments-week{number}.csv")
-    columns = {key: pa.array(values[users], mask=rng.random(len(users)) < 0.06) for key, values in profile.items()}
-    csv.write_csv(pa.table({"user": names[users], **columns}), f"users-week{number}.csv")
+    columns = {"user": names[users]}
+    for key, values in profile.items():
+        columns[key] = pa.array(values[users], mask=rng.random(len(users)) < 0.06)
+    csv.write_csv(pa.table(columns), f"users-week{number}.csv")
 
 
 def write_labels(path, users):
-    csv.write_csv(pa.table({"user": names[users], "fraud": np.where(fraud[users], "yes", "no")}), path)
+    verdicts = np.where(fraud[users], "yes", "no")
+    csv.write_csv(pa.table({"user": names[users], "fraud": verdicts}), path)
 
 
 write_week(1, first_week)
@@ -101,8 +107,8 @@ polybasis train --edges payments-week1.csv --merge sum \\
 
 # %%
 # Read the output from the top. First comes what polybasis made of your files; a wrong guess shows up here, and a flag
-# such as ``--id`` or ``--target`` corrects it. Then the model trains on 60 % of the reviewed users, stops when the
-# score on another 20 % stops improving, and is tested on the last 20 %, once.
+# such as ``--id`` or ``--target`` corrects it. Then the model trains on 60 % of the reviewed users, keeps the epoch that
+# scores best on another 20 %, and is tested on the last 20 %, once.
 #
 # Now the flags, one by one.
 #
@@ -126,9 +132,9 @@ polybasis train --edges payments-week1.csv --merge sum \\
 # ``--metric average_precision`` looks at the top of the ranking only.
 #
 # The table puts the model beside two things it should beat: a constant, and a linear model that sees the columns but
-# not the payments. Look at the intervals: they are wide. Sixty test users, ten of them fraudulent, cannot say for sure
-# how good the model is, nor that it beats the linear one, and polybasis warns you rather than letting you believe a
-# single number. We will know more next week.
+# not the payments. Look at the intervals: they are wide. Sixty test users, ten of them fraudulent, are too few to say how
+# good the model is, and polybasis warns you rather than letting you believe a single number. We will know more next
+# week.
 #
 # Next week
 # ---------
@@ -175,7 +181,13 @@ polybasis report fraud-model --edges payments-week1.csv --merge sum \\
 
 import polybasis as pb
 
-week1 = pb.data.read_tables("payments-week1.csv", "users-week1.csv", "reviewed.csv", merge="sum")
+
+def read(week, labels):
+    files = f"payments-week{week}.csv", f"users-week{week}.csv", labels
+    return pb.data.read_tables(*files, merge="sum")
+
+
+week1 = read(1, "reviewed.csv")
 split = week1.split("stratified", seed=0)
 
 
@@ -184,16 +196,18 @@ def train(model):
     return pb.train.TrainedModel.of(config, pb.train.fit(config, week1, split))
 
 
-trained = train("optbasisgnn").calibrated(week1, split.val).with_threshold(week1, split.val, cost=(1, 10))
-print(trained.threshold)
+trained = train("optbasisgnn").calibrated(week1, split.val)
+trained = trained.with_threshold(week1, split.val, cost=(1, 10))
+print(f"yes from probability {trained.threshold.value:.4f}")
 
 # %%
 # A model that the command line has saved is read by ``NodeClassifier.load``, and predicts on a data set:
 
-week2 = pb.data.read_tables("payments-week2.csv", "users-week2.csv", "truth.csv", merge="sum")
+week2 = read(2, "truth.csv")
 classifier = pb.NodeClassifier.load("fraud-model")
 probability = classifier.predict_proba(week2)[:, 1]
-print("predictions that differ:", (classifier.predict(week2) != trained.predict(week2)).sum())
+different = classifier.predict(week2) != trained.predict(week2)
+print("predictions that differ:", different.sum())
 
 # %%
 # Two questions a score has to answer
@@ -215,7 +229,8 @@ with figure(2, width=8.4, height=3.4) as (drawn, (left, right)):
         found = is_fraud[np.argsort(-score, kind="stable")].cumsum() / is_fraud.sum()
         left.plot(np.arange(1, len(found) + 1), 100 * found, label=name)
     left.axline((0, 0), (len(is_fraud), 100), color="0.5", linestyle=":", label="at random")
-    left.set(xlabel="users reviewed, highest scores first", ylabel="fraud found, %", xlim=(0, 1500), ylim=(0, 103))
+    left.set(xlabel="users reviewed, highest scores first", ylabel="fraud found, %")
+    left.set(xlim=(0, 1500), ylim=(0, 103))
     left.legend(loc="lower right")
 
     bins = np.digitize(probability, np.linspace(0, 1, 7)[1:-1])
@@ -224,14 +239,16 @@ with figure(2, width=8.4, height=3.4) as (drawn, (left, right)):
         mean, share = probability[inside].mean(), is_fraud[inside].mean()
         bar = 1.96 * np.sqrt(share * (1 - share) / inside.sum())
         right.errorbar(mean, share, bar, fmt="o", color=COLOURS[0], capsize=2)
-        right.annotate(f"{inside.sum()} users", (mean, share), (8, -3), textcoords="offset points", fontsize=8)
+        right.text(mean + 0.03, share - 0.01, f"{inside.sum()} users", fontsize=8)
     right.axline((0, 0), (1, 1), color="0.5", linestyle=":")
-    right.set(xlabel="predicted probability", ylabel="share that is fraud", xlim=(-0.03, 1.2), ylim=(-0.03, 1.03))
+    right.set(xlabel="predicted probability", ylabel="share that is fraud")
+    right.set(xlim=(-0.03, 1.2), ylim=(-0.03, 1.03))
 drawn
 
 # %%
 first = np.argsort(-probability)[:300]
-print(f"{is_fraud[first].sum()} of the 300 users with the highest scores are fraudulent, {is_fraud.sum()} of all")
+print(f"fraudulent among the 300 users with the highest scores: {is_fraud[first].sum()}")
+print(f"fraudulent among all {len(is_fraud)} users: {is_fraud.sum()}")
 
 # %%
 # So the ranking is good: the payments find far more fraud for the same number of reviews, and the doubt that sixty test

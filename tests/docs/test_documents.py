@@ -32,14 +32,15 @@ def test_readme_is_short() -> None:
 
 
 def test_retired_words_are_gone() -> None:
-    files = [path for folder in ("src", "docs") for path in (ROOT / folder).rglob("*") if path.suffix in TEXT]
-    found = [
+    found = [path for folder in ("src", "docs") for path in (ROOT / folder).rglob("*") if path.suffix in TEXT]
+    files = [path for path in found if not GENERATED & {*path.parts}]
+    lines = [
         f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
         for path in [*files, ROOT / "README.md"]
         for number, line in enumerate(path.read_text().splitlines(), 1)
         if RETIRED.search(line)
     ]
-    assert not found, "\n".join(found)
+    assert not lines, "\n".join(lines)
 
 
 QUOTING = [ROOT / "README.md", ROOT / "docs" / "results" / "index.md"]

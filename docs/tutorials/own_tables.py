@@ -213,7 +213,7 @@ print("predictions that differ:", different.sum())
 # Two questions a score has to answer
 # -----------------------------------
 #
-# *Whom do we review first?* Your team can look at a few hundred of 3,150 users. Sort them by score and count the fraud
+# *Whom do we review first?* Somebody can look at a few hundred of 3,150 users. Sort them by score and count the fraud
 # among the first: the curve on the left. A multilayer perceptron on the same columns shows what the payments add.
 #
 # *Is 30 % really 30 %?* Sort the users into bins by predicted probability, and compare each bin with what happened: the

@@ -107,8 +107,8 @@ polybasis train --edges payments-week1.csv --merge sum \\
 
 # %%
 # Read the output from the top. First comes what polybasis made of your files; a wrong guess shows up here, and a flag
-# such as ``--id`` or ``--target`` corrects it. Then the model trains on 60 % of the reviewed users, keeps the epoch that
-# scores best on another 20 %, and is tested on the last 20 %, once.
+# such as ``--id`` or ``--target`` corrects it. Then the model trains on 60 % of the reviewed users, keeps the epoch
+# that scores best on another 20 %, and is tested on the last 20 %, once.
 #
 # Now the flags, one by one.
 #
@@ -132,9 +132,9 @@ polybasis train --edges payments-week1.csv --merge sum \\
 # ``--metric average_precision`` looks at the top of the ranking only.
 #
 # The table puts the model beside two things it should beat: a constant, and a linear model that sees the columns but
-# not the payments. Look at the intervals: they are wide. Sixty test users, ten of them fraudulent, are too few to say how
-# good the model is, and polybasis warns you rather than letting you believe a single number. We will know more next
-# week.
+# not the payments. Look at the intervals: they are wide. Sixty test users, ten of them fraudulent, are too few to say
+# how good the model is, and polybasis warns you rather than letting you believe a single number. We will know more
+# next week.
 #
 # Next week
 # ---------

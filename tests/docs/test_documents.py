@@ -10,7 +10,7 @@ import pytest
 from .documents import GENERATED, LINK, LINKED, ROOT, anchors, prose
 
 RETIRED = re.compile(
-    r"\bmembers\b|told class|LabelledModel|stop_on|Team\b|let_go|mend the", re.IGNORECASE
+    r"\bmembers\b|told class|LabelledModel|stop_on|(?-i:Team)\b|let_go|mend the", re.IGNORECASE
 )  # renamed to ensemble, label reuse, LabelReuse, early_stopping, ProcessGroup, drop_pages
 TEXT = {".md", ".py", ".pyi", ".toml"}
 

@@ -54,8 +54,16 @@ def choose(regrets: Regrets, size: int = SIZE) -> list[tuple[str, str]]:
     Args:
         regrets: regrets by data set and by row and setting.
         size: number of settings to choose.
+
+    Raises:
+        ValueError: if no setting has a regret on every data set.
     """
-    known = sorted(set.intersection(*(set(found) for found in regrets.values())))
+    known = sorted(set.intersection(*map(set, regrets.values()))) if regrets else []
+    if not known:
+        raise ValueError(
+            f"no setting was raced on all of {', '.join(regrets) or 'the other data sets'}; run polybasis reproduce "
+            "tune-honest first"
+        )
     table = np.array([[found[key] for key in known] for found in regrets.values()])  # (data sets, settings)
     own, best = table.mean(axis=0), np.full((len(table), 1), MAX_REGRET)
     chosen: list[int] = []

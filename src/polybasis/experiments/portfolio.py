@@ -2,8 +2,9 @@
 
 The settings of the rows of the table of strong baselines were raced on the validation nodes of several graphs; see
 :func:`polybasis.experiments.honest.tune`. The regret of a setting on a graph is how far it is behind the best setting
-there, beyond what chance explains. A greedy search adds the setting that most reduces the mean regret over the graphs.
-Leaving out the graph on which ``auto`` is then tested makes that test fair.
+there, beyond what chance explains. A greedy search adds the setting that most reduces the mean regret over the graphs;
+only settings that were raced on all of them can be chosen. Leaving out the graph on which ``auto`` is then tested makes
+that test fair.
 """
 
 from __future__ import annotations

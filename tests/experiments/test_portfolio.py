@@ -55,6 +55,14 @@ def test_a_graph_that_is_left_out_has_no_influence(regrets: Regrets) -> None:
     assert portfolio.portfolio(honest.ROWS, regrets, None) != expected
 
 
+def test_without_common_settings_there_is_no_portfolio(regrets: Regrets) -> None:
+    with pytest.raises(ValueError, match="raced on all of the other data sets; run polybasis reproduce tune-honest"):
+        portfolio.portfolio(honest.ROWS, {"graph0": regrets["graph0"]}, "graph0")
+    regrets["graph1"] = {("mlp", "a setting of its own"): 0.0}
+    with pytest.raises(ValueError, match="raced on all of graph0, graph1"):
+        portfolio.choose(regrets)
+
+
 def test_regrets_are_beyond_one_standard_error_and_limited(tmp_path: Path) -> None:
     """Of 100 validation nodes the best setting has 90 right, with a standard error of three nodes."""
     scores = {"best": 0.90, "as good": 0.87, "behind": 0.85, "far behind": 0.5, "diverged": None}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from torch import Tensor
 import polybasis as pb
 from polybasis.data.dataset import NodeDataset
 from polybasis.store import GraphFolder, open_store, write_graph_folder
+from polybasis.store.graph_writing import build_graph_folder
 from polybasis.store.precomputation import precompute
 from polybasis.train import Config, Job, Source, TrainedModel, run_job
 
@@ -67,3 +69,20 @@ def test_a_store_trains_and_predicts_in_the_units_of_the_target(kind: str, tmp_p
         np.testing.assert_array_equal(on_store, on_graph)
         assert result["metric"] == "roc_auc"
         assert result["test_score"] > 0.7
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        ([[0, 1], [1, 0.5]], r"node 1 has the labels \[1.0, 0.5\]; expected 0 or 1"),
+        ([[0, 256], [1, 1]], r"node 0 has the labels \[0.0, 256.0\]"),
+        ([[0, -1], [1, 1]], r"node 0 has the labels \[0.0, -1.0\]"),
+        ([1.5, np.inf], "the target of node 1 is infinite"),
+    ],
+    ids=["a fraction", "a large label", "a gap", "infinity"],
+)
+def test_targets_that_are_not_valid_are_refused(y: list[Any], message: str, tmp_path: Path) -> None:
+    """They would be rounded to labels, or fail when the folder is read."""
+    with pytest.raises(ValueError, match=message):
+        build_graph_folder(tmp_path / "g", [np.array([[0, 1]])], 2, x=np.ones((2, 1), np.float32), y=np.array(y))
+    assert not (tmp_path / "g").exists()

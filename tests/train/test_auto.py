@@ -136,6 +136,25 @@ def test_a_diverging_candidate_is_left_out(monkeypatch: pytest.MonkeyPatch) -> N
         race()
 
 
+def test_divergence_on_another_split_is_not_a_perfect_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The score of a run without epochs is 0, the best possible error."""
+    y = (DATA.graph @ DATA.x)[:, 0].double()
+    numbers = replace(DATA, y=y, classes=(), metric=None, identity="")
+    configs = {rate: pb.train.Config.of("mlp", layers=1, epochs=20, lr=float(rate)) for rate in ("0.01", "0.001")}
+    train_epoch = auto.Run.train_epoch
+
+    def diverging(run: Any) -> Any:
+        if run.config == configs["0.001"] and not torch.equal(run.task.split.train, SPLIT.train):
+            run._diverged = True
+            return None
+        return train_epoch(run)
+
+    monkeypatch.setattr(auto.Run, "train_epoch", diverging)
+    first, second = auto.race(configs, numbers, SPLIT, time_limit=LONG).candidates
+    assert (first.name, first.splits) == ("0.01", auto.MAX_SPLITS)
+    assert (second.name, second.splits) == ("0.001", 1)
+
+
 def test_transductive_candidates_are_left_out_by_default() -> None:
     everything, some = auto.candidates(transductive=True), auto.candidates()
     assert set(everything) - set(some) == {"linkx"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -67,7 +68,7 @@ def test_all_labelled_nodes_are_scored_together_elsewhere(tmp_path: Path) -> Non
     assert row.keys() == {"nodes", "count", "accuracy", "cross entropy"}
 
 
-@pytest.mark.parametrize("metric", ["accuracy", "roc_auc"])
+@pytest.mark.parametrize("metric", ["accuracy", "roc_auc", "average_precision", "f1"])
 def test_classes_are_matched_by_name(metric: str, tmp_path: Path) -> None:
     """Data with the same classes in another order has the same scores."""
     model, *_ = train_on(in_folder(tmp_path / "graph", DATA), tmp_path / "model")
@@ -76,7 +77,7 @@ def test_classes_are_matched_by_name(metric: str, tmp_path: Path) -> None:
     turned = replace(given, name="turned", classes=("b", "a"), y=1 - DATA.y)
     (expected,) = evaluate(model, in_folder(tmp_path / "given", given))
     (row,) = evaluate(model, in_folder(tmp_path / "turned", turned))
-    assert row == pytest.approx(expected)  # ROC AUC is symmetric in the two classes
+    assert row == pytest.approx(expected)  # the positive class is the model's
     assert row[metric] > 0.6
 
 
@@ -86,10 +87,21 @@ def test_a_prediction_outside_the_classes_of_the_data_is_wrong(tmp_path: Path) -
     y[::3] = 2
     model, *_ = train_on(in_folder(tmp_path / "graph", replace(DATA, y=y, classes=("c", "b", "a"))), tmp_path / "model")
     two = replace(DATA, name="two")  # classes a, b
-    (row,) = evaluate(model, in_folder(tmp_path / "two", two))
+    (row,) = evaluate(model, in_folder(tmp_path / "two", two), ["balanced_accuracy"])
     predicted = [model.classes[i] for i in model.logits(two).argmax(1).tolist()]
     right = [predicted[i] == "ab"[c] for i, c in enumerate(DATA.y.tolist())]
     assert row["accuracy"] == pytest.approx(sum(right) / len(right))
+    recalls = [np.mean([r for r, c in zip(right, DATA.y.tolist(), strict=True) if c == own]) for own in (0, 1)]
+    assert row["balanced_accuracy"] == pytest.approx(np.mean(recalls))
+
+
+def test_data_of_a_single_class_is_scored_by_what_the_model_predicts(tmp_path: Path) -> None:
+    model, *_ = train_on(in_folder(tmp_path / "graph", DATA), tmp_path / "model")
+    only = replace(DATA, name="only", y=torch.where(DATA.y == 1, 0, -1), classes=("b",))
+    (row,) = evaluate(model, in_folder(tmp_path / "only", only), ["f1"])
+    recall = float((model.logits(only).argmax(1)[DATA.y == 1] == 1).float().mean())
+    assert 0 < recall < 1
+    assert row["f1"] == pytest.approx(2 * recall / (1 + recall))  # all predictions of b are right
 
 
 def test_data_that_cannot_be_scored_is_refused(tmp_path: Path) -> None:

@@ -2,8 +2,9 @@
 
 The settings of the rows of the table of strong baselines were raced on the validation nodes of several graphs; see
 :func:`polybasis.experiments.honest.tune`. The regret of a setting on a graph is how far it is behind the best setting
-there, beyond what chance explains. A greedy search adds the setting that most reduces the mean regret over the graphs.
-Leaving out the graph on which ``auto`` is then tested makes that test fair.
+there, beyond what chance explains. A greedy search adds the setting that most reduces the mean regret over the graphs;
+only settings that were raced on all of them can be chosen. Leaving out the graph on which ``auto`` is then tested makes
+that test fair.
 """
 
 from __future__ import annotations
@@ -54,8 +55,16 @@ def choose(regrets: Regrets, size: int = SIZE) -> list[tuple[str, str]]:
     Args:
         regrets: regrets by data set and by row and setting.
         size: number of settings to choose.
+
+    Raises:
+        ValueError: if no setting has a regret on every data set.
     """
-    known = sorted(set.intersection(*(set(found) for found in regrets.values())))
+    known = sorted(set.intersection(*map(set, regrets.values()))) if regrets else []
+    if not known:
+        raise ValueError(
+            f"no setting was raced on all of {', '.join(regrets) or 'the other data sets'}; run polybasis reproduce "
+            "tune-honest first"
+        )
     table = np.array([[found[key] for key in known] for found in regrets.values()])  # (data sets, settings)
     own, best = table.mean(axis=0), np.full((len(table), 1), MAX_REGRET)
     chosen: list[int] = []

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from polybasis.report.axes import FloatArray, Scale
 from polybasis.report.charts import GREY, Chart, Series
 from polybasis.report.metric_words import metric_name
 from polybasis.report.page import Page
@@ -18,32 +19,38 @@ def add_training(page: Page, trained: TrainedModel) -> None:
     made = trained.provenance
     page.heading("Training")
     if not made.get("history"):
-        page.text("The model was saved without the course of its training; models that are trained now have it.")
+        page.text("The model was saved without the course of its training.")
         return
     history = np.asarray(made["history"], dtype=np.float64)
-    length = trained.config.stopping.epochs
-    number = (history[:, 0] // length).astype(int)
-    parts = [history[number == i] for i in np.unique(number)]
-    kept = [epoch % length + 1 for epoch in made.get("kept_epochs", ())]
-    if history[0, 0] > 0:
-        page.text(f"The run was resumed at epoch {history[0, 0] + 1:.0f}; earlier epochs are not recorded.", "note")
-    epochs = f"Trained for {trained.epochs:,} epochs" + (f" by {len(parts)} models" if len(parts) > 1 else "")
+    length, ensemble = trained.config.stopping.epochs, trained.config.ensemble_size > 1
+    number, history[:, 0] = (history[:, 0] // length).astype(int), history[:, 0] % length + 1
+    losses, scores = ({int(i): history[number == i][:, [0, column]] for i in np.unique(number)} for column in (1, 2))
+    kept = {epoch // length: epoch % length + 1 for epoch in made.get("kept_epochs", ())}
+    if number[0] > 0 or history[0, 0] > 1:
+        model = f" of model {number[0] + 1}" if ensemble else ""
+        page.text(f"The record starts at epoch {history[0, 0]:.0f}{model}; earlier epochs are not recorded.", "note")
+    epochs = f"Trained for {trained.epochs:,} epochs" + (
+        f" by {trained.config.ensemble_size} models" if ensemble else ""
+    )
     page.text(f"{epochs}; validation {metric_name(trained.metric)} of the saved model: {trained.val_score:.4g}.")
     page.charts(
-        _curves("Training loss", "loss", parts, kept, 1, "log" if (history[:, 1] > 0).all() else "linear"),
-        _curves("Validation score", metric_name(trained.metric), parts, kept, 2, "linear"),
+        _curves("Training loss", "loss", losses, kept, ensemble, "log" if (history[:, 1] > 0).all() else "linear"),
+        _curves("Validation score", metric_name(trained.metric), scores, kept, ensemble, "linear"),
     )
 
 
-def _curves(title: str, what: str, parts: list[Any], kept: list[int], column: int, scale: Any) -> Chart:
+def _curves(
+    title: str, what: str, curves: dict[int, FloatArray], kept: dict[int, int], ensemble: bool, yscale: Scale
+) -> Chart:
+    """A quantity of every model by its epoch, (n, 2) each, and the epochs that were kept."""
     series = []
-    for i, rows in enumerate(parts):
-        name = what if len(parts) == 1 else f"model {i + 1}"
-        series.append(Series(name=name, x=rows[:, 0] % 10**9 + 1, y=rows[:, column], colour=i + column - 1))
-    for i, epoch in enumerate(kept):
-        name = f"kept epoch {epoch}" + ("" if len(kept) == 1 else f" of model {i + 1}")
-        series.append(Series(name=name, x=[epoch], kind="rule", colour=GREY if len(kept) == 1 else i + column - 1))
-    return Chart(title=title, xlabel="epoch", ylabel=what, series=series, yscale=scale)
+    for i, curve in curves.items():
+        name = f"model {i + 1}" if ensemble else what
+        series.append(Series(name=name, x=curve[:, 0], y=curve[:, 1], colour=i))
+    for i, epoch in kept.items():
+        name = f"kept epoch {epoch}" + (f" of model {i + 1}" if ensemble else "")
+        series.append(Series(name=name, x=[epoch], kind="rule", colour=i if ensemble else GREY))
+    return Chart(title=title, xlabel="epoch", ylabel=what, series=series, yscale=yscale)
 
 
 def add_configuration(page: Page, trained: TrainedModel) -> None:

@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from polybasis.checksums import Manifest, write_document
 from polybasis.data.dataset import NodeDataset, refuse_classes
+from polybasis.data.targets import check_target
 from polybasis.features import as_dense
 from polybasis.files import exclusive, remove_stale_files, temporary_path
 from polybasis.store.arrays import VectorWriter, chunks, create_array, drop_pages, save_array
@@ -115,7 +117,8 @@ def build_graph_folder(
         memory: approximate memory limit in bytes.
 
     Raises:
-        ValueError: for edges that are not pairs of node numbers, arrays of the wrong shape, or too little memory.
+        ValueError: for edges that are not pairs of node numbers, arrays of the wrong shape, targets that are not valid,
+            or too little memory.
         FileExistsError: if the folder exists.
     """
     dtype = _index_type(num_nodes)
@@ -242,6 +245,8 @@ def _write_target(path: Path, num_nodes: int, y: NDArray[Any]) -> int:
         raise ValueError(
             f"y has dtype {y.dtype}, shape {y.shape}; expected numbers ({num_nodes},) or ({num_nodes}, labels)"
         )
+    if y.ndim == 2 or y.dtype.kind == "f":
+        check_target(torch.from_numpy(y.astype(np.float32 if y.ndim == 2 else np.float64)))
     if y.ndim == 2:
         save_array(path, np.where(y >= 0, y, -1).astype(np.int8))  # unknown labels may be NaN
         return int(y.shape[1])

@@ -264,7 +264,8 @@ def _take_turns(entries: list[_Entry], data: NodeDataset, split: Split, seed: in
 def _try_more_splits(entries: list[_Entry], data: NodeDataset, split: Split, seed: int, deadline: float) -> None:
     """Trains the entries, or the better half if there is not enough time for all, on more splits.
 
-    These are other splits of the training and validation nodes, the same for each entry.
+    These are other splits of the training and validation nodes, the same for each entry. An entry that diverges on one
+    of them is not tried again, so it ranks behind those that have been tried on all.
     """
     tried = sorted((entry for entry in entries if entry.scores), key=lambda entry: -entry.rank)
     if time.monotonic() + (MAX_SPLITS - 1) * sum(entry.seconds for entry in tried) > deadline:
@@ -273,11 +274,14 @@ def _try_more_splits(entries: list[_Entry], data: NodeDataset, split: Split, see
         if time.monotonic() + sum(entry.seconds for entry in tried) > deadline:
             return
         train, val = _divide_again(data, split, np.random.default_rng([seed, number]))
-        for entry in tried:
+        for entry in list(tried):
             run = _new_run(entry.config, data, Split(train, val, split.test), seed)
             while not run.finished:
                 run.train_epoch()
-            entry.scores.append(run.best_score)
+            if run.kept:
+                entry.scores.append(run.best_score)
+            else:
+                tried.remove(entry)
 
 
 def _divide_again(data: NodeDataset, split: Split, rng: np.random.Generator) -> tuple[torch.Tensor, torch.Tensor]:

@@ -337,6 +337,7 @@ INVALID = [
     ({"edge_index": [[0, 1], [1, 2], [2, 3]]}, r"edge_index has shape \(3, 2\); .* so pass edge_index\.T"),
     ({"edge_index": torch.zeros(5, 2, dtype=torch.long)}, r"edge_index has shape \(5, 2\); .* so pass edge_index\.T"),
     ({"edge_index": torch.eye(3).to_sparse()}, "edge_index is a sparse Tensor; use Graph.from_adjacency"),
+    ({"edge_index": pb.data.csbm(nodes=20, features=2)}, "edge_index is a Dataset; pass its graph"),
     ({"edge_index": [[0.0], [1.0]]}, "edge_index has dtype float64"),
     ({"edge_index": [[0], [1]], "num_nodes": -2}, "num_nodes is -2"),
     ({"edge_index": [[0], [1]], "num_nodes": 2.5}, "num_nodes is 2.5"),

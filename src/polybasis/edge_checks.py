@@ -17,6 +17,8 @@ def checked_pairs(edge_index: Tensor | ArrayLike) -> IntArray:
         raise TypeError(f"edge_index is a sparse {type(edge_index).__name__}; use Graph.from_adjacency for a matrix")
     if hasattr(edge_index, "edge_index"):
         raise TypeError(f"edge_index is a {type(edge_index).__name__}; pass Graph.from_pyg(data) or data.edge_index")
+    if hasattr(edge_index, "graph"):
+        raise TypeError(f"edge_index is a {type(edge_index).__name__}; pass its graph")
     pairs = as_numpy(edge_index)
     if pairs.ndim != 2 or pairs.shape[0] != 2:
         listed = pairs.ndim == 2 and pairs.shape[1] == 2

@@ -124,6 +124,21 @@ DIRTY: dict[str, tuple[Callable[[Path], Files], str, str]] = {
         "features.csv:3: column 'age', node 'b': 'unknown' is not a number",
         "correct the cells, leave them empty, or drop the column",
     ),
+    "thousands separator next to a decimal comma": (
+        changed(edges="s;t;w\na;b;1,5\nb;c;1.234,5\n"),
+        "edges.csv:3: column 'w', edge 'b' - 'c': '1.234,5' is not a number; remove thousands separators",
+        "correct the weights",
+    ),
+    "decimal comma next to decimal points": (
+        changed(edges="s;t;w\na;b;1.25\nb;c;1,5\n"),
+        "edges.csv:3: column 'w', edge 'b' - 'c': '1,5' is not a number; write decimals with a point",
+        "correct the weights",
+    ),
+    "thousands separator in a numeric column": (
+        changed(features='node,age\na,"1,500"\nb,20\nc,30\nd,40\n'),
+        "features.csv:2: column 'age', node 'a': '1,500' is not a number; remove thousands separators",
+        "correct the cells, leave them empty, or drop the column",
+    ),
     "dates": (
         changed(features="node,age,joined\na,1,\nb,2,2024-05-01\nc,3,2024-05-02\n"),
         "features.csv:3: column 'joined' holds dates or times, such as '2024-05-01' for node 'b'",
@@ -385,6 +400,33 @@ def test_many_problems_of_several_files_are_reported_together(tmp_path: Path, mo
     assert len(raised.value.advice) == 6  # one for each kind of problem
     again = pickle.loads(pickle.dumps(raised.value))
     assert (str(again), again.problems) == (str(raised.value), raised.value.problems)
+
+
+def test_a_frequent_problem_does_not_hide_another(tmp_path: Path) -> None:
+    files = write(
+        tmp_path,
+        edges="source,target,weight\n" + lines(50, lambda i: f"n{i},n{(i + 1) % 50},x"),
+        features="node,joined\n" + lines(50, lambda i: f"n{i},2024-01-{i % 28 + 1:02}"),
+    )
+    with pytest.raises(TableError, match="51 problems") as raised:
+        read_tables(**files)
+    assert len(raised.value.problems) == 20
+    assert "features.csv:2: column 'joined' holds dates" in raised.value.problems[-1]
+
+
+def test_a_point_is_never_a_decimal_point_next_to_a_decimal_comma(tmp_path: Path) -> None:
+    """Reading 1.234 as 1.234 would be wrong by a factor of 1000; the first row with a point is beyond the sample."""
+    edges = "s;t;w\n" + lines(3000, lambda i: f"a{i};b;0,5") + "x;y;1.234\n"
+    with pytest.raises(TableError, match=r":3002: .*'1\.234' is not a number; remove thousands separators"):
+        read_tables(**write(tmp_path, edges=edges))
+
+
+def test_numbers_with_thousands_separators_are_not_categories(tmp_path: Path) -> None:
+    rows = lines(30, lambda i: f"n{i};{i + 1}.{100 + i},50;{'x' if i % 2 else 'y'}")
+    files = write(tmp_path, edges="s,t\nn0,n1\n", features="node;sales;kind\n" + rows)
+    with pytest.raises(TableError, match="30 problems") as raised:
+        read_tables(**files)
+    assert all("remove thousands separators" in problem for problem in raised.value.problems)
 
 
 def test_the_first_twenty_problems_are_listed_and_the_others_counted(tmp_path: Path) -> None:

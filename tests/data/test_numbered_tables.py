@@ -35,7 +35,9 @@ def test_a_weight_column_is_refused_for_numbered_nodes(kind: str, tmp_path: Path
         path = write(tmp_path, e="s,t,w\n0,1,2\n")["e"]
     else:
         path = parquet(tmp_path / "e.parquet", s=[0], t=[1], w=[2.0])
-    with pytest.raises(ValueError, match=rf"e\.{kind} has 3 columns; expected source and target: .* holds no weights"):
+    with pytest.raises(
+        ValueError, match=rf"e\.{kind} has 3 columns; expected source and target only, .* holds no weights"
+    ):
         list(edge_batches(path, 400))
 
 
@@ -45,6 +47,7 @@ def test_bad_edge_lists_are_refused_with_their_place(tmp_path: Path) -> None:
         ("a,b\n1,2\n3,\n", r"e\.csv:3: '3,'; expected two node numbers"),
         ("a,b\n1,2\n3,1.5\n", r"e\.csv:3: '3,1.5'; expected two node numbers"),
         ("a,b\n\n1,2\n3\n", r"e\.csv:4: "),
+        ("a;b\n1;2\n", r"e\.csv:1: the header is 'a;b'; expected .* separated by a comma"),
         ("", r"e\.csv:1: the file is empty"),
         (b"a,b\n1,2\n\xff,2\n", r"e\.csv:3: not valid UTF-8"),
     ):

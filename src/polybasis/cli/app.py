@@ -86,7 +86,7 @@ def main() -> None:
             typer.echo(error.format_message(), err=True)
             sys.exit(2)
         hint = f"; see {context.command_path} --help" if context is not None else ""
-        _exit(error.format_message().rstrip(".") + hint, status=error.exit_code)
+        _exit(error.format_message().rstrip(".?") + hint, status=error.exit_code)
     except OSError as error:
         _exit(f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error))
     except (ValueError, TypeError, ImportError, OverflowError) as error:

@@ -88,7 +88,10 @@ def plan_precompute(
 
     width = next((w for w in WIDTHS if needed(w) <= memory), 0)
     if width == 0:
-        raise ValueError(f"one channel of {graph.path} needs {needed(1) / 2**30:.2f} GiB; raise the memory limit")
+        raise ValueError(
+            f"one channel of {graph.path} needs {-(-needed(1) >> 20)} MiB, and the limit is {memory >> 20} MiB; "
+            "raise the memory limit"
+        )
     width = min(width, channels)
     blocks = [min(width, channels - first) for first in range(0, channels, width)]
     return Plan(K, blocks, rows, needed(width), rows * (K + 1) * channels * np.dtype(dtype).itemsize)
@@ -223,8 +226,9 @@ def _start(
         common = {key: header[key] for key in found if key not in ("version", "blocks") and key in header}
         expected = found | {"metric": as_metric(found["metric"])}
         if common != {key: expected[key] for key in common} or found.get("feature_transform") != feature_transform:
+            degree = f"degree {found['K']}, not {plan.K}" if found["K"] != plan.K else "another graph"
             raise ValueError(
-                f"{place} belongs to another graph, degree, data type, feature transform or choice of rows; "
+                f"{place} belongs to {degree}, or to another data type, feature transform or choice of rows; "
                 f"remove {folder} or choose another folder"
             )
         if found["version"] < VERSION and not (folder / "basis.json").exists():

@@ -135,9 +135,7 @@ def _weights(edges: Edges, problems: Problems) -> NDArray[np.float64]:
     problems.add_rows(
         table,
         ~known,
-        lambda row: (
-            shown(row) + (f"{texts[row]!r} is not a number" if texts and texts[row] else "the weight is missing")
-        ),
+        lambda row: shown(row) + (table.not_a_number(texts[row]) if texts and texts[row] else "the weight is missing"),
         advice,
     )
     infinite = known & ((numbers > LARGEST) | (numbers < -LARGEST))

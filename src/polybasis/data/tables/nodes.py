@@ -176,7 +176,7 @@ def refuse_bad_nodes(table: Table, nodes: Texts, problems: Problems) -> None:
         table,
         duplicate,
         lambda row: f"column {name!r}: duplicate node {nodes[row]!r}",
-        "keep one row for each node",
+        "keep one row for each node, or name the column of the nodes with id=.. or --id",
         nodes.first,
     )
 

@@ -75,7 +75,9 @@ def read_node_classes(path: Path, num_nodes: int) -> NDArray[np.integer[Any]]:
 
 def _refuse_weights(path: Path, width: int) -> None:
     if width != 2:
-        raise ValueError(f"{path} has {width} columns; expected source and target: a graph folder holds no weights")
+        raise ValueError(
+            f"{path} has {width} columns; expected source and target only, because a graph folder holds no weights"
+        )
 
 
 def _in_range(path: Path, batches: Iterator[NDArray[np.int64]], num_nodes: int) -> Iterator[NDArray[np.int64]]:
@@ -94,6 +96,8 @@ def _csv_width(path: Path) -> int:
         raise ValueError(f"{path}:1: the file is empty; {expected}")
     if all(as_number(cell.strip()) is not None for cell in first[1]):
         raise ValueError(f"{path}:{first[0]}: the first line is all numbers; {expected}")
+    if len(first[1]) == 1:
+        raise ValueError(f"{path}:{first[0]}: the header is {first[1][0]!r}; {expected}, separated by a comma")
     return len(first[1])
 
 
@@ -118,7 +122,9 @@ def _csv_edges(path: Path) -> Iterator[NDArray[np.int64]]:
     except pa.ArrowInvalid as error:
         for number, (line, row) in enumerate(csv_rows(path, ",", 0)):
             if number and not (len(row) == width and all(re.fullmatch(r"-?[0-9]{1,18}", cell.strip()) for cell in row)):
-                raise ValueError(f"{path}:{line}: {','.join(row)!r}; expected two node numbers") from error
+                raise ValueError(
+                    f"{path}:{line}: {','.join(row)!r}; expected two node numbers, counted from 0"
+                ) from error
         raise ValueError(f"{path}: not a CSV file ({error})") from error
 
 

@@ -1,7 +1,8 @@
-"""Problems in the user's files: collected, so that one run reports the first twenty together."""
+"""Problems in the user's files: collected, so that one run reports twenty of them together, some of every kind."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -121,7 +122,7 @@ class Problems:
         order: dict[Path | None, int] = {}
         for problem in self._found:
             order.setdefault(problem.table.path if problem.table else None, len(order))
-        found = sorted(self._found, key=lambda p: (order[p.table.path if p.table else None], p.row))[:LIMIT]
+        found = sorted(_some_of_each(self._found), key=lambda p: (order[p.table.path if p.table else None], p.row))
         places = _places(found)
         lines = []
         for problem in found:
@@ -134,6 +135,17 @@ class Problems:
             lines.append(line)
         advice = list(dict.fromkeys(problem.advice for problem in found if problem.advice))
         raise TableError(lines, advice, self._more + len(self._found) - len(found))
+
+
+def _some_of_each(problems: list[_Problem]) -> list[_Problem]:
+    """At most LIMIT problems: a frequent one does not hide those of other kinds or in other files."""
+    kinds: Counter[tuple[int, str]] = Counter()
+    ranked = []
+    for problem in problems:
+        kind = (id(problem.table), problem.advice)
+        ranked.append((kinds[kind], problem))
+        kinds[kind] += 1
+    return [problem for _, problem in sorted(ranked, key=lambda pair: pair[0])[:LIMIT]]
 
 
 def _places(problems: list[_Problem]) -> dict[tuple[int, int], str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from polybasis.data.columns import as_number
 
+GROUPED = re.compile(r"[+-]?\d{1,3}([.,']\d{3})+([.,]\d+)?")  # a number with thousands separators
 PART = 1 << 16  # rows to look up at a time: NumPy converts indices to int64
 
 
@@ -126,8 +128,22 @@ class Table:
     decimal: str = "."
 
     def number(self, text: str) -> float | None:
-        """The number that a text spells, or None."""
-        return as_number(text if self.decimal == "." else text.replace(self.decimal, "."))
+        """The number that a text spells, or None. Next to a decimal comma, a point could only separate thousands."""
+        if self.decimal == ".":
+            return as_number(text)
+        return None if "." in text else as_number(text.replace(self.decimal, "."))
+
+    def misspelling(self, text: str) -> str:
+        """What keeps a text from being a number, or "" if it does not resemble one."""
+        if GROUPED.fullmatch(text):
+            return "remove thousands separators"
+        if self.decimal == "." and as_number(text.replace(",", ".")) is not None:
+            return "write decimals with a point, as the other numbers of the file do"
+        return ""
+
+    def not_a_number(self, text: str) -> str:
+        """Says that a text is not a number, and why if it resembles one."""
+        return "; ".join(filter(None, [f"{text[:40]!r} is not a number", self.misspelling(text)]))
 
     @property
     def rows(self) -> int:

@@ -122,5 +122,5 @@ def undecodable(path: Path) -> TableError:
                 if len(wrong) < LIMIT:
                     shown = line.decode("latin-1").strip()
                     wrong.append(f"{path}:{number}: not valid UTF-8 (in Latin-1: {shown[:40]!r})")
-    advice = "convert the file, for example with iconv -f latin1 -t utf-8"
+    advice = f"convert the file, for example with iconv -f latin1 -t utf-8 {path.name} > utf8-{path.name}"
     return TableError(wrong or [f"{path}: not valid UTF-8"], [advice], more)

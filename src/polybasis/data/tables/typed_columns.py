@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
@@ -84,7 +85,7 @@ def _of_text(table: Table, i: int, nodes: Texts, problems: Problems, kind: Kind 
         return _coded(name, kind, text, distinct, used)
     spelled = [j for j in used if truth(distinct[j]) is not None]
     if kind == "boolean" and len(spelled) < len(used):
-        _refuse_cells(table, i, nodes, sorted(set(used) - set(spelled)), "neither true nor false", problems)
+        _refuse_cells(table, i, nodes, sorted(set(used) - set(spelled)), _neither, problems)
         return None
     if len(spelled) == len(used) and kind != "numeric":
         return _coded(name, "boolean", text, distinct, used)
@@ -93,9 +94,10 @@ def _of_text(table: Table, i: int, nodes: Texts, problems: Problems, kind: Kind 
     other = [j for j in used if j not in readable and distinct[j] not in MISSING_NUMBERS]
     if not other:
         return _numeric(table, i, _looked_up(numbers, text), nodes, problems, kind)
-    mostly = 2 * counts[list(readable)].sum() >= filled and (len(used) > 20 or 2 * len(used) > filled)
+    resembling = [j for j in other if table.misspelling(distinct[j])]
+    mostly = 2 * counts[[*readable, *resembling]].sum() >= filled and (len(used) > 20 or 2 * len(used) > filled)
     if mostly or kind == "numeric":
-        _refuse_cells(table, i, nodes, other, "not a number", problems)
+        _refuse_cells(table, i, nodes, other, table.not_a_number, problems)
         return None
     sample = [distinct[j] for j in used[:1000]]
     if all(DATE.fullmatch(word) for word in sample):
@@ -115,13 +117,19 @@ def _of_text(table: Table, i: int, nodes: Texts, problems: Problems, kind: Kind 
     return _coded(name, "categorical", text, distinct, used)
 
 
-def _refuse_cells(table: Table, i: int, nodes: Texts, wrong: list[int], what: str, problems: Problems) -> None:
-    """Adds a problem for each cell of a column with one of some texts."""
+def _neither(text: str) -> str:
+    return f"{text[:40]!r} is neither true nor false"
+
+
+def _refuse_cells(
+    table: Table, i: int, nodes: Texts, wrong: list[int], what: Callable[[str], str], problems: Problems
+) -> None:
+    """Adds a problem for each cell of a column with one of some texts; ``what`` describes it."""
     name, text = table.names[i], table.text(i)
     problems.add_rows(
         table,
         np.isin(text.codes, wrong),
-        lambda row: f"column {name!r}, node {nodes[row]!r}: {text[row][:40]!r} is {what}",
+        lambda row: f"column {name!r}, node {nodes[row]!r}: {what(text[row])}",
         CORRECT,
     )
 

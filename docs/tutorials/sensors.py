@@ -120,8 +120,8 @@ print(f"          learned filter: off by {rms((cleaned - truth)[:, later]):.2f} 
 fig, ax = plt.subplots(figsize=(7, 3.4), layout="constrained")
 learned.plot(ax)
 mu = np.linspace(-1, 1, 201)
-ax.plot(mu, 1 / (1 + 3 * (1 - mu)), "--", linewidth=1.2)
-ax.annotate(r"Tikhonov, $\tau = 3$", (-0.6, 0.27), color="C1")
+ax.plot(mu, 1 / (1 + 10 * (1 - mu)), "--", linewidth=1.2)
+ax.annotate(r"Tikhonov, $\tau = 10$", (0.42, 0.42), color="C1")
 ax.set_ylim(-0.25, 1.1)
 plt.show()
 
@@ -172,7 +172,7 @@ print(f"others, as measured                : {rms((noisy - truth)[heard]):.2f} d
 
 draw(
     {
-        "readings, third missing": np.where(heard, noisy[:, 15], np.nan),
+        "readings, a third missing": np.where(heard, noisy[:, 15], np.nan),
         "filled": filled[:, 15],
         "the field": truth[:, 15],
     }

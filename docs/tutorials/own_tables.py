@@ -140,11 +140,11 @@ polybasis train --edges payments-week1.csv --merge sum \\
 # ---------
 #
 # A week later there are new payments and 150 new users. The model takes the new files as they are: it remembers how
-# columns became features, down to the median that fills an empty cell.
+# they are to be read, and how columns became features, down to the median that fills an empty cell.
 
 shell("""
-polybasis predict fraud-model --edges payments-week2.csv --merge sum \\
-  --features users-week2.csv --out scores.csv
+polybasis predict fraud-model --edges payments-week2.csv --features users-week2.csv \\
+  --out scores.csv
 """)
 
 # %%
@@ -156,7 +156,7 @@ print(*Path("scores.csv").read_text().splitlines()[:5], sep="\n")
 # This is a made-up world, so the truth is known, and we can ask how good these scores really were:
 
 shell("""
-polybasis evaluate fraud-model --edges payments-week2.csv --merge sum \\
+polybasis evaluate fraud-model --edges payments-week2.csv \\
   --features users-week2.csv --labels truth.csv --metric average_precision
 """)
 
@@ -165,14 +165,15 @@ polybasis evaluate fraud-model --edges payments-week2.csv --merge sum \\
 # send it by mail.
 
 shell("""
-polybasis report fraud-model --edges payments-week1.csv --merge sum \\
+polybasis report fraud-model --edges payments-week1.csv \\
   --features users-week1.csv --labels reviewed.csv --out fraud.html
 """)
 
 # %%
-# Read it in this order: *what was read* (are these my data?), *scores beside baselines* (is the graph worth the
-# trouble?), *calibration* (may I show these probabilities to anybody?), *thresholds* (how many reviews for how much
-# fraud?), and last the *training curve* (did it stop too early or too late?).
+# *Scores* tells whether the graph was worth the trouble. *Thresholds* answers how many reviews it takes for how much
+# fraud, *Calibration* whether the probabilities may be shown to anybody. *Filters* shows what the model makes of the
+# payments, and *Training* whether it stopped too early or too late. *Data* comes last, but look at it first: are these
+# your tables?
 #
 # The same in Python
 # ------------------

@@ -1,6 +1,6 @@
 r"""
-Train on a graph larger than memory
-===================================
+A graph larger than memory
+==========================
 
 A graph on disk, the optimal basis of its features computed block by block under a memory limit of your choice, and a
 model that trains on a few rows at a time and never opens the graph again.

@@ -112,6 +112,14 @@ def test_the_task_decides_what_is_not_clear(case: str, tmp_path: Path) -> None:
     assert numbers.notes[-1].endswith("60 of 60 nodes labelled")  # nothing was guessed
 
 
+@pytest.mark.parametrize("gap", ["NAN", "Nan", "+nan"])
+@pytest.mark.parametrize("task", [None, "classification"])
+def test_every_spelling_of_nan_is_a_gap(gap: str, task: Any, tmp_path: Path) -> None:
+    data = with_target(tmp_path, [gap, *(["0", "1"] * NODES)[: NODES - 1]], task=task)
+    assert data.classes == ("0", "1")
+    assert data.labelled.tolist() == [*range(1, NODES)]
+
+
 def test_question_marks_among_numbers_are_gaps(tmp_path: Path) -> None:
     data = with_target(tmp_path, ["1", "0", "?"] * 20)
     assert data.classes == ("0", "1")

@@ -120,6 +120,7 @@ def test_classes_and_thresholds_follow_the_threshold_of_the_model(
     data = tables.open()
     test = data.split("stratified", 0).test.numpy()
     y, predicted = data.y.numpy()[test], own_model.predict(data)[test] == HOSTILE
+    assert "Scores are computed before the calibration and the threshold" in text_of(page)
     row = cells(page, "Classes")[2]
     scores = (precision_score(y, predicted), recall_score(y, predicted))
     assert row[1:3] == [f"{score:.3f}" for score in scores]
@@ -223,6 +224,25 @@ def test_an_estimator_is_tested_on_nodes_outside_its_masks(tmp_path: Path) -> No
     classifier.save(tmp_path / "model")
     with pytest.raises(ValueError, match="loaded from a file; use polybasis report"):
         pb.NodeClassifier.load(tmp_path / "model").report(tmp_path / "other.html")
+
+
+def test_every_model_of_an_ensemble_has_epochs_of_its_own(tmp_path: Path) -> None:
+    """Model 1 has no record: it was trained before, for example in the race of auto."""
+    data = pb.data.csbm(nodes=100, features=8, seed=1)
+    config = Config.of("mlp", epochs=5, ensemble_size=3)
+    made = {"history": [[e, 1 / (e + 1), 0.01 * e] for e in range(7, 15)], "kept_epochs": [9, 12]}
+    trained = TrainedModel.of(config, pb.train.fit(config, data, data.split("random")), made)
+    write_report(trained, data, tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text()
+    assert "record starts at epoch 3 of model 2; earlier epochs are not recorded" in text_of(page)
+    assert "by 3 models" in text_of(page)
+    chart = charts_of(page)["Validation score"]
+    second, third, *rules = chart["series"]
+    assert [(each["name"], chart["positions"][each["x"]], each["y"]) for each in (second, third)] == [
+        ("model 2", [3, 4, 5], [0.07, 0.08, 0.09]),
+        ("model 3", [1, 2, 3, 4, 5], [0.1, 0.11, 0.12, 0.13, 0.14]),
+    ]
+    assert [rule["name"] for rule in rules] == ["kept epoch 5 of model 2", "kept epoch 3 of model 3"]
 
 
 def test_other_data_is_scored_on_all_its_nodes(own_model: TrainedModel, tables: Source, tmp_path: Path) -> None:

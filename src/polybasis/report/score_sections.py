@@ -44,6 +44,10 @@ def add_scores(page: Page, parts: Sequence[ScoredNodes], found: Assessment | Non
     first = metrics[0]
     meaning = metric_meaning(first, parts[-1].names if parts[-1].trained.target == "classification" else ())
     page.text(f"In small print: 95 % bootstrap intervals. {metric_heading(first)} is {meaning}.", "note")
+    decisions = {"calibration": parts[-1].trained.calibration, "threshold": parts[-1].trained.threshold}
+    later = [name for name, decision in decisions.items() if decision is not None]
+    if later:
+        page.text(f"Scores are computed before the {' and the '.join(later)}; later sections are after.", "note")
     if found is not None:
         _add_baselines(page, found)
 

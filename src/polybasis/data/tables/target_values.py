@@ -77,7 +77,7 @@ def _one_column(table: Table, i: int, nodes: Texts, task: TargetKind | None, pro
     counts = np.bincount(text.codes, minlength=len(distinct))
     used = [j for j, word in enumerate(distinct) if counts[j] and word not in MISSING]
     numbers = {j: table.number(distinct[j]) for j in used}
-    used = [j for j in used if numbers[j] is None or not np.isnan(numbers[j])]  # "NAN" is a gap, too
+    used = [j for j in used if (number := numbers[j]) is None or not np.isnan(number)]  # "NAN" is a gap, too
     other = [j for j in used if numbers[j] is None and distinct[j] not in MISSING_NUMBERS]
     readable = [j for j in used if numbers[j] is not None]
     guess = ""

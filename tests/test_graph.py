@@ -330,6 +330,12 @@ def test_product_passes_gradcheck() -> None:
     assert torch.autograd.gradcheck(lambda x: graph @ x, (x,))
 
 
+def test_the_constructor_names_the_functions_that_take_edges() -> None:
+    for edges in (torch.tensor([[0, 1], [1, 2]]), [[0, 1], [1, 2]]):
+        with pytest.raises(TypeError, match=r"use Graph\.from_edge_index for node pairs"):
+            pb.Graph(edges)
+
+
 INVALID = [
     ({"edge_index": [[0], [512]], "num_nodes": 500}, "edge_index has node 512 but num_nodes is 500"),
     ({"edge_index": [[0, -1], [1, 2]]}, "edge_index has node -1"),
@@ -337,7 +343,7 @@ INVALID = [
     ({"edge_index": [[0, 1], [1, 2], [2, 3]]}, r"edge_index has shape \(3, 2\); .* so pass edge_index\.T"),
     ({"edge_index": torch.zeros(5, 2, dtype=torch.long)}, r"edge_index has shape \(5, 2\); .* so pass edge_index\.T"),
     ({"edge_index": torch.eye(3).to_sparse()}, "edge_index is a sparse Tensor; use Graph.from_adjacency"),
-    ({"edge_index": pb.data.csbm(nodes=20, features=2)}, "edge_index is a Dataset; pass its graph"),
+    ({"edge_index": pb.data.csbm(nodes=20, features=2)}, "edge_index is a NodeDataset; pass its graph"),
     ({"edge_index": [[0.0], [1.0]]}, "edge_index has dtype float64"),
     ({"edge_index": [[0], [1]], "num_nodes": -2}, "num_nodes is -2"),
     ({"edge_index": [[0], [1]], "num_nodes": 2.5}, "num_nodes is 2.5"),

@@ -48,7 +48,11 @@ np.save(folder / "x.npy", x.astype(np.float32))
 np.save(folder / "y.npy", np.where(rng.random(nodes) < 0.1, y, -1))
 
 # %%
-# Edges may also be CSV or Parquet, with columns ``source`` and ``target``. On this page, ``shell`` runs what you would
+# Edges may also be a CSV file separated by commas, or a Parquet file, with two columns of node numbers. Features and
+# classes are arrays whose row *i* belongs to node *i*. If your nodes have names, leave out ``--nodes`` below and give
+# tables as in :doc:`own_tables`; these are read into memory once, to build the folder.
+#
+# On this page, ``shell`` runs what you would
 # type into a terminal:
 
 import shlex
@@ -181,7 +185,8 @@ plt.show()
 # Predict
 # -------
 #
-# A model that was trained on a store predicts on any store of the same features and degree. It also predicts on the
+# A model that was trained on a store predicts on any store of the same features and degree, for the nodes whose rows
+# that store keeps: add ``--rows all`` to ``precompute`` if you want all. It also predicts on the
 # graph folder itself, if that fits in memory, as this one does. On the command line that is ``polybasis predict model
 # big.graph --out predictions.csv``. In Python:
 

@@ -63,8 +63,8 @@ print(f"validation {best:.1%}, test {right[split.test].float().mean():.1%}")
 
 # %%
 # There is nothing to prepare. The layer builds and normalises its graph in the first call, and keeps it as long as the
-# tensor ``edge_index`` lives. A graph is undirected: if most pairs are listed in one direction only, a warning asks
-# whether you meant that.
+# tensor ``edge_index`` lives. A graph is undirected, and you may list each edge in one direction or in both. If some
+# edges are listed in both directions and others in one, the layer warns you: a directed graph looks like that.
 #
 # Mini-batches of graphs
 # ----------------------

@@ -110,6 +110,20 @@ polybasis train --edges payments-week1.csv --merge sum \\
 # such as ``--id`` or ``--target`` corrects it. Then the model trains on 60 % of the reviewed users, keeps the epoch
 # that scores best on another 20 %, and is tested on the last 20 %, once.
 #
+# Your own files will look different. These are the usual obstacles:
+#
+# ===================================  =====================================================================
+# your file has                        what to do
+# ===================================  =====================================================================
+# semicolons and decimal commas        nothing: both are detected, and the summary says so
+# thousands separators (``1.234,50``)  remove them
+# no header                            refer to columns as ``"column 1"``, ``"column 2"``, ..
+# a date, free text or a phone number  ``--drop COLUMN``, or replace it with a number; repeat the flag for more
+# more than one number for an edge     name the weight ``weight``, or ``--drop`` the others
+# an encoding other than UTF-8         convert it to UTF-8: ``iconv -f latin1 -t utf-8 old.csv > new.csv``
+# the label among the features         leave out ``--labels``; ``--target COLUMN``
+# ===================================  =====================================================================
+#
 # Now the flags, one by one.
 #
 # ``--merge sum``
@@ -214,7 +228,7 @@ print("predictions that differ:", different.sum())
 # Two questions a score has to answer
 # -----------------------------------
 #
-# *Whom do we review first?* Somebody can look at a few hundred of 3,150 users. Sort them by score and count the fraud
+# *Whom do we review first?* You can look at a few hundred of 3,150 users. Sort them by score and count the fraud
 # among the first: the curve on the left. A multilayer perceptron on the same columns shows what the payments add.
 #
 # *Is 30 % really 30 %?* Sort the users into bins by predicted probability, and compare each bin with what happened: the

@@ -98,6 +98,11 @@ class Graph:
         lambda_max: float | ArrayLike | None = None,
         q: float = 0.25,
     ) -> None:
+        if not isinstance(adjacency, Adjacency):
+            kind = type(adjacency).__name__
+            raise TypeError(
+                f"adjacency is a {kind}; use Graph.from_edge_index for node pairs, from_adjacency for a matrix"
+            )
         self.indptr, self.indices, self.weight, self.num_edges = adjacency[:4]
         self.num_nodes = len(self.indptr) - 1
         self.ptr = None if ptr is None else ptr.detach().cpu().long()

@@ -24,6 +24,7 @@ from polybasis.store import write_graph_folder
 from polybasis.train.study_file import study_backend
 
 IGNORED = ("seconds", "waited", "code")  # the commit may change while a campaign runs
+COURSE = ("history", "kept_epochs")  # of training, in the provenance of a model
 TRIALS = 4
 
 
@@ -134,6 +135,7 @@ def _content(path: Path) -> str:
     readers: dict[str, Callable[[Path], Any]] = {
         "README.md": lambda path: re.sub(r"[0-9.]+", "0", path.read_text()),
         "log.jsonl": lambda path: "blocks and their times",
+        "model.json": _model,
         "study.log": trials_in,
     }
     if path.is_dir():
@@ -143,6 +145,13 @@ def _content(path: Path) -> str:
     if path.name in readers:
         return str(readers[path.name](path))
     return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _model(path: Path) -> dict[str, Any]:
+    """A saved model without the course of its training: a resumed run records only the epochs that it trained."""
+    document: dict[str, Any] = json.loads(path.read_text())
+    provenance = {name: value for name, value in document["provenance"].items() if name not in COURSE}
+    return {name: value for name, value in document.items() if name != "checksum"} | {"provenance": provenance}
 
 
 def trials_in(path: Path) -> list[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from polybasis.experiments import honest
+from polybasis.experiments import honest, honest_page, honest_sets, settings
+from polybasis.experiments.portfolio import MEASUREMENTS, portfolio, read_regrets
 from polybasis.experiments.races import Race, run_races
 from polybasis.train.auto import races_file
 from polybasis.train.config import Config
@@ -21,7 +23,7 @@ RESULTS = Path(__file__).parents[2] / "results" / "honest"
 
 
 def test_rows_of_the_residual_network_differ_in_their_filter_only() -> None:
-    rows = {row: honest.config_of(row, "csbm") for row in honest.ROWS if row.startswith("residual-")}
+    rows = {row: honest.config_of(row, "csbm") for row in settings.ROWS if row.startswith("residual-")}
     assert {config.model.arguments.pop("filter") for config in rows.values()} == {
         "gcn",
         "sage",
@@ -34,8 +36,9 @@ def test_rows_of_the_residual_network_differ_in_their_filter_only() -> None:
 
 def test_all_rows_have_the_same_splits_and_seeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(honest, "run_races", lambda races, *_: [Config.of("mlp")] * len(races))
-    planned = honest.plan_jobs(list(honest.ROWS), ["csbm", "texas"], 3, tmp_path)
-    assert list(planned) == list(honest.ROWS)
+    shutil.copy(RESULTS / MEASUREMENTS, tmp_path)
+    planned = honest.plan_jobs(list(settings.ROWS), ["csbm", "texas"], 3, tmp_path)
+    assert list(planned) == list(settings.ROWS)
     for jobs in planned.values():
         found = [(job.source.name, job.protocol, job.split, job.seed) for job in jobs]
         assert found == [(name, "per-class", i, i) for name in ("csbm", "texas") for i in range(3)]
@@ -44,6 +47,20 @@ def test_all_rows_have_the_same_splits_and_seeds(tmp_path: Path, monkeypatch: py
         honest.plan_jobs(["gat"], ["csbm"], 1, tmp_path)
     with pytest.raises(ValueError, match="unknown data set 'cbsm'"):
         honest.plan_jobs(["mlp"], ["cbsm"], 1, tmp_path)
+
+
+def test_auto_never_has_a_portfolio_chosen_on_its_graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    races: list[Race] = []
+    monkeypatch.setattr(honest, "run_races", lambda own, *_: races.extend(own) or [Config.of("mlp")] * len(own))
+    honest.plan_jobs(["auto"], ["csbm"], 1, tmp_path)
+    assert races[0].configs is None  # csbm had no part in the choice
+    with pytest.raises(ValueError, match=r"portfolio.jsonl is missing; auto on cornell needs it"):
+        honest.plan_jobs(["auto"], ["cornell"], 1, tmp_path)
+    shutil.copy(RESULTS / MEASUREMENTS, tmp_path)
+    honest.plan_jobs(["auto"], ["cornell"], 1, tmp_path)
+    regrets = read_regrets(RESULTS / MEASUREMENTS)
+    without = {name: found for name, found in regrets.items() if name not in ("texas", "cornell")}
+    assert races[1].configs == portfolio(without)
 
 
 def line(row: str, split: int, score: float) -> dict[str, object]:
@@ -67,7 +84,7 @@ def test_differences_are_paired_and_named_only_if_they_exclude_zero() -> None:
         "residual-favard": gcn + rng.normal(0.02, 0.002, 10),
         "mlp": gcn + rng.normal(0, 0.01, 10),
     }
-    page = honest.readme({row: [line(row, i, s) for i, s in enumerate(values)] for row, values in scores.items()})
+    page = honest_page.readme({row: [line(row, i, s) for i, s in enumerate(values)] for row, values in scores.items()})
     for row, verdict in (("residual-favard", " (above)"), ("mlp", "")):
         test = stats.ttest_rel(100 * scores[row], 100 * gcn)
         low, high = test.confidence_interval()
@@ -78,16 +95,16 @@ def test_differences_are_paired_and_named_only_if_they_exclude_zero() -> None:
 
 
 def test_published_results_have_a_source() -> None:
-    document = honest.published()
+    document = honest_page.published()
     datasets = set(document) - {"sources"}
-    assert datasets <= set(honest.DATASETS) | set(honest.MORE_DATASETS)
+    assert datasets <= set(honest_sets.DATASETS) | set(honest_sets.MORE_DATASETS)
     used = {source for name in datasets for _, source in document[name].values()}
     assert used == set(document["sources"])
 
 
 def test_the_committed_page_is_that_of_the_committed_results() -> None:
     committed = honest._results(RESULTS)
-    page = honest.readme(committed, honest._of_the_paper(RESULTS))
+    page = honest_page.readme(committed, honest._of_the_paper(RESULTS))
     assert (RESULTS / "README.md").read_text() == page + "\n"
     assert sum(map(len, committed.values())) > 0
 
@@ -100,7 +117,7 @@ def test_given_splits_are_not_repeated(raw_data: Callable[[str], Path], tmp_path
 def test_the_last_result_of_a_split_counts() -> None:
     """A row that was tuned after a first run has two results on each split."""
     earlier, later = line("mlp", 0, 0.5), {**line("mlp", 0, 0.75), "key": "tuned"}
-    page = honest.readme({"mlp": honest._latest([earlier, line("mlp", 1, 0.75), later])})
+    page = honest_page.readme({"mlp": honest._latest([earlier, line("mlp", 1, 0.75), later])})
     assert "| mlp | default | 2 | 75.00 |" in page
 
 
@@ -118,10 +135,10 @@ def test_auto_is_compared_with_the_best_single_models_on_the_same_splits() -> No
     }
     results = {row: [result(row, i, *score) for i, score in enumerate(own)] for row, own in scores.items()}
     results["favardgnn"] = [result("favardgnn", i, 0.95, 0.99, ensemble_size=5) for i in range(2)]  # an ensemble
-    page = honest.readme(results)
+    page = honest_page.readme(results)
     assert "| tolokers | 2 | 2 | 85.00 | mlp | 75.00 | +10.00 | gcn | +1.00 |" in page
     assert "best on validation +10.00, lowest +10.00; from the best on test +1.00, lowest +1.00." in page
-    assert "auto on unseen graphs" not in honest.readme({"mlp": results["mlp"]})
+    assert "auto on unseen graphs" not in honest_page.readme({"mlp": results["mlp"]})
 
 
 def test_jobs_of_the_papers_table_are_not_repeated_and_are_on_the_page(tmp_path: Path) -> None:
@@ -130,7 +147,7 @@ def test_jobs_of_the_papers_table_are_not_repeated_and_are_on_the_page(tmp_path:
     (job,) = honest.plan_jobs(["gcn"], ["texas"], 1, tmp_path / "honest")["gcn"]
     shared = {**line("gcn", 0, 0.5), "key": job.key, "dataset": "texas", "config": config.to_dict()}
     other = {**shared, "key": "other", "split": 1, "test_score": 0.9, "config": Config.of("gcn", hidden=7).to_dict()}
-    beyond = {**shared, "key": "beyond", "split": honest.DATASETS["texas"], "test_score": 0.9}
+    beyond = {**shared, "key": "beyond", "split": honest_sets.DATASETS["texas"], "test_score": 0.9}
     (tmp_path / "node-classification").mkdir()
     lines = "".join(json.dumps(each) + "\n" for each in (shared, other, beyond))
     (tmp_path / "node-classification" / "gcn.jsonl").write_text(lines)

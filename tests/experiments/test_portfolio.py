@@ -9,13 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from polybasis.experiments import honest, portfolio
-from polybasis.experiments.portfolio import MAX_REGRET, Regrets
+from polybasis.data.catalogue import CATALOGUE
+from polybasis.experiments import portfolio
+from polybasis.experiments.portfolio import CANDIDATES, FAMILIES, GRAPHS, MAX_REGRET, MEASUREMENTS, Regrets
 from polybasis.experiments.settings import settings_of
+from polybasis.files import append_line
 from polybasis.train import auto
 
 RESULTS = Path(__file__).parents[2] / "results" / "honest"
-KEYS = [(row, name) for row in ("mlp", "residual-gcn", "linkx") for name in settings_of(honest.ROWS[row][0])]
+KEYS = [(row, name) for row in ("mlp", "residual-gcn", "linkx") for name in settings_of(row)]
 
 
 @pytest.fixture
@@ -49,38 +51,68 @@ def test_settings_that_add_nothing_come_in_the_order_of_their_own_regret() -> No
 
 
 def test_a_graph_that_is_left_out_has_no_influence(regrets: Regrets) -> None:
-    expected = portfolio.portfolio(honest.ROWS, regrets, "graph2")
+    expected = portfolio.portfolio(regrets, "graph2")
     regrets["graph2"] = dict.fromkeys(KEYS, MAX_REGRET) | {KEYS[-1]: 0.0}
-    assert portfolio.portfolio(honest.ROWS, regrets, "graph2") == expected
-    assert portfolio.portfolio(honest.ROWS, regrets, None) != expected
+    assert portfolio.portfolio(regrets, "graph2") == expected
+    assert portfolio.portfolio(regrets, None) != expected
 
 
 def test_without_common_settings_there_is_no_portfolio(regrets: Regrets) -> None:
-    with pytest.raises(ValueError, match="raced on all of the other data sets; run polybasis reproduce tune-honest"):
-        portfolio.portfolio(honest.ROWS, {"graph0": regrets["graph0"]}, "graph0")
+    with pytest.raises(ValueError, match="measured on all of the other data sets; run polybasis reproduce portfolio"):
+        portfolio.portfolio({"graph0": regrets["graph0"]}, "graph0")
     regrets["graph1"] = {("mlp", "a setting of its own"): 0.0}
-    with pytest.raises(ValueError, match="raced on all of graph0, graph1"):
+    with pytest.raises(ValueError, match="measured on all of graph0, graph1"):
         portfolio.choose(regrets)
 
 
 def test_regrets_are_beyond_one_standard_error_and_limited(tmp_path: Path) -> None:
     """Of 100 validation nodes the best setting has 90 right, with a standard error of three nodes."""
     scores = {"best": 0.90, "as good": 0.87, "behind": 0.85, "far behind": 0.5, "diverged": None}
-    candidates = [{"name": name, "val_score": score} for name, score in scores.items()]
-    line = {"dataset": "graph", "row": "mlp", "val_nodes": 100, "candidates": candidates}
-    (tmp_path / "tuning.jsonl").write_text(json.dumps(line) + "\n")
-    found = portfolio.read_regrets(tmp_path / "tuning.jsonl")["graph"]
+    path = tmp_path / MEASUREMENTS
+    for name, score in scores.items():
+        line = {"dataset": "graph", "row": "mlp", "setting": name, "val_nodes": 100, "val_score": score}
+        append_line(path, json.dumps(line))
+    found = portfolio.read_regrets(path)["graph"]
     expected = [0.0, 0.0, 0.02, MAX_REGRET, MAX_REGRET]
     assert list(found.values()) == pytest.approx(expected)
 
 
-def test_auto_has_the_portfolios_of_the_committed_races() -> None:
-    regrets = portfolio.read_regrets(RESULTS / "tuning.jsonl")
+def test_auto_has_the_portfolios_of_the_committed_measurements() -> None:
+    regrets = portfolio.read_regrets(RESULTS / MEASUREMENTS)
     for transductive in (True, False):
-        expected = portfolio.portfolio(honest.ROWS, regrets, None, transductive)
+        expected = portfolio.portfolio(regrets, None, transductive)
         found = auto.candidates(transductive)
         assert list(found) == list(expected)
         assert found == expected
         needs_labels = [config for config in found.values() if config.label_reuse or config.model.name == "linkx"]
         needs_rows = [config for config in found.values() if config.model.arguments.get("adjacency")]
         assert bool(needs_labels or needs_rows) == transductive
+
+
+def test_candidates_and_graphs_exist() -> None:
+    for row, setting in CANDIDATES:
+        assert setting in settings_of(row)
+    assert set(GRAPHS) <= set(CATALOGUE)
+    assert set().union(*FAMILIES) <= set(CATALOGUE)
+
+
+def test_graphs_of_the_same_family_are_left_out_together(regrets: Regrets) -> None:
+    """wake73 and tufts18 are campuses: neither has a part in the portfolio for the other."""
+    common = {name: regrets[f"graph{i}"] for i, name in enumerate(("texas", "dblp"))}
+    campuses = {name: regrets[f"graph{i + 2}"] for i, name in enumerate(("wake73", "tufts18"))}
+    assert portfolio.portfolio(common | campuses, "wake73") == portfolio.portfolio(common)
+    assert portfolio.portfolio(common | campuses, "tufts18") == portfolio.portfolio(common)
+    assert portfolio.portfolio(common | campuses, "citeseer") == portfolio.portfolio(common | campuses)
+
+
+def test_finished_measurements_are_not_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(portfolio, "CANDIDATES", (("mlp", "default"), ("residual-gcn", "plain")))
+    found = portfolio.measure_all(["csbm"], tmp_path, seconds=0.3, processes=2)
+    assert [(line["dataset"], line["row"]) for line in sorted(found, key=lambda line: line["row"])] == [
+        ("csbm", "mlp"),
+        ("csbm", "residual-gcn"),
+    ]
+    assert all(0 < line["val_score"] <= 1 and line["epochs"] > 0 for line in found)
+    new: list[portfolio.Measurement] = []
+    assert portfolio.measure_all(["csbm"], tmp_path, on_measurement=new.append) == found
+    assert new == []

@@ -197,7 +197,10 @@ def fresh_splits(
 @app.command("honest")
 def honest(
     rows: Annotated[
-        str | None, typer.Option(help="Rows of the table, separated by commas, such as residual-favard; default: all.")
+        str | None,
+        typer.Option(
+            help="Rows of the table, separated by commas, such as residual-favard; default: all but ensembles."
+        ),
     ] = None,
     datasets: Annotated[
         str | None, typer.Option(help="Data sets, separated by commas; default: those of the table.")
@@ -219,13 +222,14 @@ def honest(
 
     from polybasis.cli.display import console, jobs_bar, print_results
     from polybasis.experiments import honest as table
+    from polybasis.experiments import honest_sets as sets
     from polybasis.experiments.node_classification import count_finished, run_all
+    from polybasis.experiments.settings import ENSEMBLES, ROWS
 
     processes = jobs or torch.get_num_threads()
-    known = (*table.DATASETS, *table.MORE_DATASETS)
     planned = table.plan_jobs(
-        _names(rows, tuple(table.ROWS), "row"),
-        _names(datasets, known, "data set", tuple(table.DATASETS)),
+        _names(rows, (*ROWS, *ENSEMBLES), "row", tuple(ROWS)),
+        _names(datasets, (*sets.DATASETS, *sets.MORE_DATASETS), "data set", tuple(sets.DATASETS)),
         splits,
         out,
         data_root,
@@ -262,17 +266,55 @@ def tune_honest(
     import torch
 
     from polybasis.cli.display import console, print_candidate, print_json
-    from polybasis.experiments import honest as table
+    from polybasis.experiments import honest_sets as sets
+    from polybasis.experiments.honest import tune
+    from polybasis.experiments.settings import AUTO, ROWS
 
     torch.set_num_threads(1)
     files = []
-    known = (*(name for name in table.DATASETS if name not in table.CAMPUSES), table.TUNING_CAMPUS)
-    for dataset in _names(datasets, known + table.MORE_DATASETS, "data set", known):
-        for row in _names(rows, tuple(name for name in table.ROWS if name != table.AUTO), "row"):
+    known = (*(name for name in sets.DATASETS if name not in sets.CAMPUSES), sets.TUNING_CAMPUS)
+    for dataset in _names(datasets, known + sets.MORE_DATASETS, "data set", known):
+        for row in _names(rows, tuple(name for name in ROWS if name != AUTO), "row"):
             console.print(f"{row} on {dataset}", highlight=False)
-            files.append(table.tune(row, dataset, presets, out, data_root, time_limit, print_candidate))
+            files.append(tune(row, dataset, presets, out, data_root, time_limit, print_candidate))
     if as_json:
         print_json([str(file) for file in files])
+
+
+@app.command("portfolio")
+def portfolio(
+    datasets: Annotated[
+        str | None, typer.Option(help="Data sets, separated by commas; default: all that the choice is made on.")
+    ] = None,
+    time_limit: Annotated[float, typer.Option(help="Seconds for a candidate on a data set.", min=1)] = 20.0,
+    jobs: Annotated[
+        int | None, typer.Option(help="Candidates to train in parallel; default: one per core.", min=1)
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder of the results.")] = Path("results/honest"),
+    data_root: DataRoot = None,
+    as_json: AsJson = False,
+) -> None:
+    """Choose the portfolio of --model auto: train each candidate on many graphs, compare them on validation data.
+
+    Finished measurements are not repeated. Prints the portfolio, the candidate that serves most graphs first.
+    """
+    import torch
+
+    from polybasis.cli.display import console, print_json
+    from polybasis.experiments import portfolio as choice
+
+    def show(measured: choice.Measurement) -> None:
+        score = "diverged" if measured["val_score"] is None else f"{100 * measured['val_score']:.2f}"
+        console.print(f"{measured['row']}, {measured['setting']} on {measured['dataset']}: {score}", highlight=False)
+
+    names = _names(datasets, choice.GRAPHS, "data set")
+    choice.measure_all(names, out, data_root, time_limit, jobs or torch.get_num_threads(), show)
+    chosen = list(choice.portfolio(choice.read_regrets(out / choice.MEASUREMENTS)))
+    if as_json:
+        print_json(chosen)
+    else:
+        for number, name in enumerate(chosen, 1):
+            console.print(f"{number}. {name}", highlight=False)
 
 
 @app.command("campuses")

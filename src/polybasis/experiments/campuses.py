@@ -21,7 +21,7 @@ from polybasis.code_version import code_version
 from polybasis.data.catalogue import load_campus
 from polybasis.data.dataset import NodeDataset
 from polybasis.data.entries import CAMPUSES
-from polybasis.experiments.honest import CAMPUSES as TEST_CAMPUSES
+from polybasis.experiments.honest_sets import CAMPUSES as TEST_CAMPUSES
 from polybasis.experiments.markdown import markdown_table
 from polybasis.features import as_features
 from polybasis.files import append_line, write_atomically

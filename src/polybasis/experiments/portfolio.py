@@ -1,44 +1,151 @@
 """The portfolio of ``auto``, chosen so that an unseen graph is served well.
 
-The settings of the rows of the table of strong baselines were raced on the validation nodes of several graphs; see
-:func:`polybasis.experiments.honest.tune`. The regret of a setting on a graph is how far it is behind the best setting
-there, beyond what chance explains. A greedy search adds the setting that most reduces the mean regret over the graphs;
-only settings that were raced on all of them can be chosen. Leaving out the graph on which ``auto`` is then tested makes
-that test fair.
+Candidates are trained on the training nodes of several graphs, each alone and for the same time, and scored on the
+validation nodes. The regret of a candidate on a graph is how far it is behind the best one there, beyond what chance
+explains. A greedy search adds the candidate that most reduces the mean regret over the graphs. Leaving out the graph on
+which ``auto`` is then tested, and all graphs of the same family, makes that test fair.
 """
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
-from polybasis.experiments.settings import settings_of
-from polybasis.files import read_lines
+from polybasis.data.dataset import NodeDataset
+from polybasis.data.entries import CAMPUSES
+from polybasis.experiments.settings import config_with
+from polybasis.files import append_line, read_lines
+from polybasis.train.auto import race
 from polybasis.train.config import Config
+from polybasis.train.source import Source
+from polybasis.worker_pool import WorkerPool
 
+MEASUREMENTS = "portfolio.jsonl"
+SECONDS = 20.0
 SIZE = 6
 MAX_REGRET = 0.05  # larger regrets count as this, so that one graph does not decide alone
-Regrets = dict[str, dict[tuple[str, str], float]]
+# Rows and settings of the table of strong baselines.
+CANDIDATES = (
+    ("mlp", "default"),
+    ("linkx", "more decay"),
+    ("chebnetii", "default"),
+    ("chebnetii", "label reuse"),
+    ("favardgnn", "default"),
+    ("favardgnn", "high rate"),
+    ("optbasisgnn", "high rate"),
+    ("residual-gcn", "plain"),
+    ("residual-gcn", "adjacency"),
+    ("residual-favard", "plain"),
+    ("residual-favard", "high rate"),
+    ("residual-favard", "jumping"),
+    ("residual-favard", "adjacency"),
+)
+GRAPHS = (
+    "texas", "cornell", "chameleon-filtered", "squirrel", "actor", "citeseer", "pubmed", "dblp", "coauthor-cs",
+    "blogcatalog", "amazon-computers", "tolokers", "wake73", "tufts18",
+)  # fmt: skip
+# Graphs from the same source and with the same task; chameleon-filtered is a part of chameleon.
+FAMILIES = (
+    frozenset(("chameleon", "squirrel", "chameleon-filtered", "squirrel-filtered")),
+    frozenset(("texas", "cornell", "wisconsin")),
+    frozenset(("tolokers", "roman-empire", "amazon-ratings", "minesweeper", "questions")),
+    frozenset(CAMPUSES),
+)
+Key = tuple[str, str]
+Regrets = dict[str, dict[Key, float]]
+Measurement = dict[str, Any]
+
+
+def measure(dataset: str, row: str, setting: str, root: str | None = None, seconds: float = SECONDS) -> Measurement:
+    """Trains a candidate alone on the first split of a data set and scores it on the validation nodes.
+
+    Args:
+        dataset: name of the data set.
+        row, setting: the candidate.
+        root: folder of the data sets.
+        seconds: time limit. A candidate that finishes early is tried on further divisions of the training and
+            validation nodes, as in :func:`polybasis.train.auto.race`; the score is the mean.
+    """
+    torch.set_num_threads(1)
+    source = Source.named(dataset, root)
+    data = source.open()
+    assert isinstance(data, NodeDataset)
+    split = data.split(source.protocol, 0)
+    candidate = {"dataset": dataset, "row": row, "setting": setting, "time_limit": seconds, "val_nodes": len(split.val)}
+    try:
+        outcome = race({setting: config_with(row, setting, "auto")}, data, split, time_limit=seconds).candidates[0]
+    except OverflowError:
+        return {**candidate, "val_score": None, "epochs": 0, "splits": 0}
+    return {**candidate, "val_score": outcome.val_score, "epochs": outcome.epochs, "splits": outcome.splits}
+
+
+def measure_all(
+    datasets: list[str],
+    folder: Path,
+    root: str | None = None,
+    seconds: float = SECONDS,
+    processes: int = 1,
+    on_measurement: Callable[[Measurement], None] | None = None,
+) -> list[Measurement]:
+    """Measures all candidates on several data sets; measurements that the folder has are not repeated.
+
+    Args:
+        datasets: names of data sets.
+        folder: folder of the results; measurements are lines of ``portfolio.jsonl`` in it.
+        root: folder of the data sets.
+        seconds: time limit of each measurement.
+        processes: number of measurements to run in parallel, on one thread each.
+        on_measurement: called with each new measurement.
+
+    Returns:
+        All measurements in the folder.
+    """
+    path = folder / MEASUREMENTS
+    done = {(line["dataset"], line["row"], line["setting"]) for line in read_lines(path)}
+    wanted = [(dataset, *candidate) for dataset in datasets for candidate in CANDIDATES]
+    waiting, broken = [place for place in wanted if place not in done], list[Exception]()
+
+    def handle(_: Any, outcome: Any) -> None:
+        if isinstance(outcome, Exception):
+            broken.append(outcome)
+            return
+        append_line(path, json.dumps(outcome))
+        if on_measurement is not None:
+            on_measurement(outcome)
+
+    pool = WorkerPool(max(1, min(processes, len(waiting))))
+    try:
+        while pool.busy or (waiting and not broken):
+            while pool.idle and waiting and not broken:
+                place = waiting.pop(0)
+                pool.submit(place, measure, *place, root, seconds)
+            pool.collect(handle)
+    finally:
+        pool.stop(handle)
+    if broken:
+        raise broken[0]
+    return list(read_lines(path))
 
 
 def read_regrets(path: Path) -> Regrets:
-    """Regrets by data set and by row and setting.
+    """Regrets by data set and candidate.
 
     The standard error of the best score on a graph, of a proportion of its validation nodes, is subtracted: with 37
-    validation nodes, a setting that is two nodes behind the best one is as good.
+    validation nodes, a candidate that is two nodes behind the best one is as good.
 
     Args:
-        path: JSON Lines file of finished tuning races.
+        path: JSON Lines file of measurements.
     """
     scores: Regrets = {}
     nodes: dict[str, int] = {}
     for line in read_lines(path):
         nodes[line["dataset"]] = line["val_nodes"]
-        found = scores.setdefault(line["dataset"], {})
-        for candidate in line["candidates"]:
-            found[line["row"], candidate["name"]] = candidate["val_score"] or 0.0
+        scores.setdefault(line["dataset"], {})[line["row"], line["setting"]] = line["val_score"] or 0.0
     regrets = {}
     for dataset, found in scores.items():
         best = max(found.values())
@@ -47,25 +154,25 @@ def read_regrets(path: Path) -> Regrets:
     return regrets
 
 
-def choose(regrets: Regrets, size: int = SIZE) -> list[tuple[str, str]]:
+def choose(regrets: Regrets, size: int = SIZE) -> list[Key]:
     """The rows and settings of a portfolio, in the order in which they were chosen.
 
-    Among settings that reduce the mean regret equally, the one with the lowest regret of its own comes first.
+    Among candidates that reduce the mean regret equally, the one with the lowest regret of its own comes first.
 
     Args:
-        regrets: regrets by data set and by row and setting.
-        size: number of settings to choose.
+        regrets: regrets by data set and candidate.
+        size: number of candidates to choose.
 
     Raises:
-        ValueError: if no setting has a regret on every data set.
+        ValueError: if no candidate was measured on every data set.
     """
     known = sorted(set.intersection(*map(set, regrets.values()))) if regrets else []
     if not known:
         raise ValueError(
-            f"no setting was raced on all of {', '.join(regrets) or 'the other data sets'}; run polybasis reproduce "
-            "tune-honest first"
+            f"no candidate was measured on all of {', '.join(regrets) or 'the other data sets'}; run polybasis "
+            "reproduce portfolio first"
         )
-    table = np.array([[found[key] for key in known] for found in regrets.values()])  # (data sets, settings)
+    table = np.array([[found[key] for key in known] for found in regrets.values()])  # (data sets, candidates)
     own, best = table.mean(axis=0), np.full((len(table), 1), MAX_REGRET)
     chosen: list[int] = []
     while len(chosen) < min(size, len(known)):
@@ -76,28 +183,25 @@ def choose(regrets: Regrets, size: int = SIZE) -> list[tuple[str, str]]:
     return [known[i] for i in chosen]
 
 
-def portfolio(
-    rows: dict[str, tuple[str, dict[str, Any]]], regrets: Regrets, left_out: str | None, transductive: bool = True
-) -> dict[str, Config]:
+def portfolio(regrets: Regrets, unseen: str | None = None, transductive: bool = True) -> dict[str, Config]:
     """The candidates of ``auto`` for a graph.
 
     Args:
-        rows: model and arguments of each row.
-        regrets: regrets by data set and by row and setting.
-        left_out: data set whose regrets are not used; None: use all.
+        regrets: regrets by data set and candidate.
+        unseen: data set to be tested on; regrets on it and on its family are not used. None: use all.
         transductive: admit models that can predict only for the nodes they were trained on.
     """
     used = {
         name: {key: regret for key, regret in found.items() if transductive or not _is_transductive(*key)}
         for name, found in regrets.items()
-        if name != left_out
+        if unseen is None or name not in family(unseen)
     }
-    configs = {}
-    for row, setting in choose(used):
-        model, arguments = rows[row]
-        values = {**arguments, **settings_of(model)[setting]}
-        configs[f"{row}, {setting}"] = Config.of(model, **values, preset="auto").for_own_data()
-    return configs
+    return {f"{row}, {setting}": config_with(row, setting, "auto").for_own_data() for row, setting in choose(used)}
+
+
+def family(dataset: str) -> frozenset[str]:
+    """The data set and those of the same source and task."""
+    return next((members for members in FAMILIES if dataset in members), frozenset((dataset,)))
 
 
 def _is_transductive(row: str, setting: str) -> bool:

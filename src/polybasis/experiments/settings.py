@@ -1,9 +1,30 @@
-"""The settings that were tried for each row of the table of strong baselines: the same number for every row."""
+"""The rows of the table of strong baselines and the settings that were tried: the same number for every row."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from polybasis.train.config import Config
+
+AUTO = "auto"
+# The model of each row and the arguments that define the row.
+ROWS: dict[str, tuple[str, dict[str, Any]]] = {
+    "mlp": ("mlp", {}),
+    "gcn": ("gcn", {}),
+    "residual-gcn": ("residual", {"filter": "gcn"}),
+    "residual-sage": ("residual", {"filter": "sage"}),
+    "residual-gat": ("residual", {"filter": "gat"}),
+    "linkx": ("linkx", {}),
+    "gpr-gnn": ("gpr-gnn", {}),
+    "chebnetii": ("chebnetii", {}),
+    "favardgnn": ("favardgnn", {}),
+    "optbasisgnn": ("optbasisgnn", {}),
+    "residual-favard": ("residual", {"filter": "favard"}),
+    "residual-optbasis": ("residual", {"filter": "optbasis"}),
+    AUTO: (AUTO, {}),
+}
+# Rows of ensembles: the row of the single model, with whose hyperparameters they are trained, and the number of models.
+ENSEMBLES = {"residual-favard-5": ("residual-favard", 5)}
 Settings = dict[str, dict[str, Any]]
 LENGTH: dict[str, Any] = {"epochs": 500, "patience": 100}
 
@@ -43,7 +64,14 @@ LINKX: Settings = {
 }
 
 
-def settings_of(model: str) -> Settings:
-    """The settings to try for a model, by name."""
+def settings_of(row: str) -> Settings:
+    """The settings to try for a row, by name."""
+    model = ROWS[row][0]
     chosen = RESIDUAL if model == "residual" else LINKX if model == "linkx" else SHALLOW
     return {name: {**LENGTH, **values} for name, values in chosen.items()}
+
+
+def config_with(row: str, setting: str, preset: str) -> Config:
+    """The configuration of a row with one of its settings."""
+    model, arguments = ROWS[row]
+    return Config.of(model, **arguments, **settings_of(row)[setting], preset=preset)

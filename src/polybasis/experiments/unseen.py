@@ -40,9 +40,8 @@ def unseen_section(auto: list[Result], others: list[Result]) -> str:
         "## auto on unseen graphs\n\n"
         f"`auto` in 60 seconds on {len(rows)} graphs, against the tuned single models that have results on the same "
         "splits: the one with the highest mean validation score, which is what tuning gives, and the one with the "
-        "highest mean test score, which nobody can choose. On a graph that the portfolio was chosen on, `auto` has the "
-        "portfolio that would have been chosen without it. Relatives of some graphs did have a part in the choice: "
-        "wake73, another campus, and chameleon-filtered, which is chameleon without its duplicate nodes. `auto` may "
+        "highest mean test score, which nobody can choose. The portfolio of `auto` is the one that would have been "
+        "chosen without the graph and without all others of its family, such as the other campuses. `auto` may "
         "train an ensemble of up to five models."
     )
     if not rows:

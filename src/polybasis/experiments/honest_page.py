@@ -1,0 +1,138 @@
+"""The page of the table of strong baselines."""
+
+from __future__ import annotations
+
+import tomllib
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from polybasis.experiments.honest_sets import CAMPUSES, DATASETS, MORE_DATASETS
+from polybasis.experiments.markdown import markdown_table
+from polybasis.experiments.settings import AUTO, ENSEMBLES
+from polybasis.experiments.unseen import unseen_section
+from polybasis.train.results import Result, paired_difference, summary
+
+MIN_SPLITS = 3  # for an interval
+Rows = dict[str, list[Result]]
+
+
+def readme(results: Rows, of_the_paper: list[Result] | None = None) -> str:
+    """The results page.
+
+    Args:
+        results: the results of each row.
+        of_the_paper: results on the paper's data sets, with which ``auto`` is compared too.
+    """
+    ensembles = {row: own for row, own in results.items() if row in ENSEMBLES}
+    results = {row: own for row, own in results.items() if row not in ENSEMBLES}
+    found = {result["dataset"] for row, own in results.items() if row != AUTO for result in own}
+    known = [name for name in (*DATASETS, *MORE_DATASETS) if name in found]
+    datasets = [*known, *sorted(found - set(known))]
+    parts = [
+        "# Filters against strong baselines\n\n"
+        "Mean test score in percent with its 95 % confidence interval over splits (Student's t). All models see the "
+        "same splits. `residual-*` rows share one backbone: blocks of normalisation, filter, MLP and a skip "
+        "connection. `auto` chooses and trains a model in 60 seconds; its seconds per run leave out the choice. "
+        "Other programs ran on the machine, so seconds vary by a factor of several. Fewer than three splits have no "
+        "interval. "
+        "*Above* and *below* mean that the 95 % interval of the paired difference excludes zero, without a correction "
+        "for the number of comparisons. Every figure comes from the result lines in this folder; rows with the "
+        "hyperparameters of the paper's table share the lines of `../node-classification`. Command: `polybasis "
+        "reproduce honest`."
+    ]
+    parts += [_section(name, results) for name in datasets]
+    parts += _campuses(results)
+    parts += _ensembles(ensembles, results)
+    if results.get(AUTO):
+        others = [result for row, own in results.items() if row != AUTO for result in own]
+        parts.append(unseen_section(results[AUTO], others + (of_the_paper or [])))
+    parts.append("## Sources\n\n" + "\n".join(f"- {source}" for source in published()["sources"].values()))
+    return "\n\n".join(parts)
+
+
+def _section(dataset: str, results: Rows) -> str:
+    """The table of one data set: scores, differences from the residual GCN, published results."""
+    own = {row: [result for result in lines if result["dataset"] == dataset] for row, lines in results.items()}
+    own = {row: lines for row, lines in own.items() if lines}
+    reference = own.get("residual-gcn", [])
+    rows = []
+    for row, lines in own.items():
+        seconds = sum(line["seconds"] for line in lines) / len(lines)
+        rows.append(
+            [
+                row,
+                ", ".join(sorted({line["preset"] for line in lines})),
+                str(len(lines)),
+                _mean(lines),
+                _difference(lines, reference) if row != "residual-gcn" else "",
+                f"{seconds:.0f}",
+            ]
+        )
+    metric = next(iter(own.values()))[0]["metric"].replace("roc_auc", "ROC AUC")
+    header = ["model", "hyperparameters", "splits", metric, "paired difference from residual-gcn", "seconds per run"]
+    parts = [f"## {dataset}", markdown_table(header, rows)]
+    reported = published().get(dataset, {})
+    if reported:
+        short = {key: text.split(",")[0] for key, text in published()["sources"].items()}
+        cells = [[name, f"{score:.2f}", short[source]] for name, (score, source) in reported.items()]
+        parts.append("Published:\n\n" + markdown_table(["model", "test score", "source"], cells))
+    return "\n\n".join(parts)
+
+
+def _campuses(results: Rows) -> list[str]:
+    """The networks of filters and ``auto`` against LINKX, the model that was proposed with these graphs."""
+    rows, names = [], ("residual-favard", AUTO)
+    for campus in CAMPUSES:
+        own = {row: [line for line in results.get(row, []) if line["dataset"] == campus] for row in (*names, "linkx")}
+        if own["linkx"]:
+            rows.append([campus, *(_difference(own[row], own["linkx"]) for row in names)])
+    if not rows:
+        return []
+    text = (
+        "## Campuses: paired differences from LINKX\n\n"
+        "`residual-favard` is a single model; `auto` may be an ensemble of up to five models."
+    )
+    return [text, markdown_table(["campus", *names], rows)]
+
+
+def _ensembles(ensembles: Rows, results: Rows) -> list[str]:
+    """Ensembles beside the single model with the same hyperparameters."""
+    rows = []
+    for row, lines in ensembles.items():
+        single, size = ENSEMBLES[row]
+        for dataset in dict.fromkeys(line["dataset"] for line in lines):
+            own = [line for line in lines if line["dataset"] == dataset]
+            one = [line for line in results[single] if line["dataset"] == dataset]
+            rows.append([dataset, single, str(size), str(len(own)), _mean(own), _mean(one), _difference(own, one)])
+    if not rows:
+        return []
+    header = ["data set", "model", "models", "splits", "ensemble", "one model", "paired difference"]
+    text = (
+        "## Ensembles\n\nThe mean of the probabilities of models that differ in their seed, each with the epoch of its "
+        "best validation score."
+    )
+    return [text, markdown_table(header, rows)]
+
+
+def _mean(lines: list[Result]) -> str:
+    if not lines:
+        return ""
+    numbers = summary([100 * line["test_score"] for line in lines])
+    return f"{numbers['mean']:.2f}" + (f" ± {numbers['ci95']:.2f}" if len(lines) >= MIN_SPLITS else "")
+
+
+def _difference(lines: list[Result], reference: list[Result]) -> str:
+    """The paired difference on the splits that both have; a difference is named only if its interval excludes 0."""
+    common = {line["split"] for line in lines} & {line["split"] for line in reference}
+    if len(common) < MIN_SPLITS:
+        return ""
+    pairs = ([line for line in part if line["split"] in common] for part in (lines, reference))
+    found = paired_difference(*pairs)
+    return f"{found} ({found.verdict})" if found.verdict != "agrees" else f"{found}"
+
+
+@cache
+def published() -> dict[str, Any]:
+    """Published results by data set and model: mean and key of the source; ``sources`` has the sources."""
+    return tomllib.loads(resources.files("polybasis.experiments").joinpath("honest.toml").read_text())

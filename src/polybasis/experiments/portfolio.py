@@ -9,6 +9,7 @@ which ``auto`` is then tested, and all graphs of the same family, makes that tes
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,13 +21,14 @@ from polybasis.data.dataset import NodeDataset
 from polybasis.data.entries import CAMPUSES
 from polybasis.experiments.settings import config_with
 from polybasis.files import append_line, read_lines
-from polybasis.train.auto import race
 from polybasis.train.config import Config
+from polybasis.train.fitting import FullBatch, Run
 from polybasis.train.source import Source
 from polybasis.worker_pool import WorkerPool
 
 MEASUREMENTS = "portfolio.jsonl"
 SECONDS = 20.0
+FEW_NODES, FEW_NODES_SPLITS = 1000, 3  # graphs with fewer validation nodes are measured on this many splits
 SIZE = 6
 MAX_REGRET = 0.05  # larger regrets count as this, so that one graph does not decide alone
 # Rows and settings of the table of strong baselines.
@@ -62,26 +64,32 @@ Measurement = dict[str, Any]
 
 
 def measure(dataset: str, row: str, setting: str, root: str | None = None, seconds: float = SECONDS) -> Measurement:
-    """Trains a candidate alone on the first split of a data set and scores it on the validation nodes.
+    """Trains a candidate alone and scores it on the validation nodes.
 
     Args:
-        dataset: name of the data set.
+        dataset: name of the data set; one with few validation nodes is measured on several splits.
         row, setting: the candidate.
         root: folder of the data sets.
-        seconds: time limit. A candidate that finishes early is tried on further divisions of the training and
-            validation nodes, as in :func:`polybasis.train.auto.race`; the score is the mean.
+        seconds: time limit for each split.
+
+    Returns:
+        The candidate and its mean validation score; None if training diverged.
     """
     torch.set_num_threads(1)
     source = Source.named(dataset, root)
     data = source.open()
     assert isinstance(data, NodeDataset)
-    split = data.split(source.protocol, 0)
-    candidate = {"dataset": dataset, "row": row, "setting": setting, "time_limit": seconds, "val_nodes": len(split.val)}
-    try:
-        outcome = race({setting: config_with(row, setting, "auto")}, data, split, time_limit=seconds).candidates[0]
-    except OverflowError:
-        return {**candidate, "val_score": None, "epochs": 0, "splits": 0}
-    return {**candidate, "val_score": outcome.val_score, "epochs": outcome.epochs, "splits": outcome.splits}
+    config = config_with(row, setting, "auto")
+    val_nodes = len(data.split(source.protocol, 0).val)
+    runs = []
+    for number in range(1 if val_nodes >= FEW_NODES else FEW_NODES_SPLITS):
+        split, deadline = data.split(source.protocol, number), time.monotonic() + seconds
+        runs.append(Run(config, FullBatch(data, split, config), number))
+        while not runs[-1].finished and time.monotonic() < deadline:
+            runs[-1].train_epoch()
+    score = float(np.mean([run.best_score for run in runs])) if all(run.kept for run in runs) else None
+    facts = {"time_limit": seconds, "val_nodes": val_nodes, "splits": len(runs)}
+    return {"dataset": dataset, "row": row, "setting": setting, "val_score": score, **facts}
 
 
 def measure_all(
@@ -144,7 +152,7 @@ def read_regrets(path: Path) -> Regrets:
     scores: Regrets = {}
     nodes: dict[str, int] = {}
     for line in read_lines(path):
-        nodes[line["dataset"]] = line["val_nodes"]
+        nodes[line["dataset"]] = line["val_nodes"] * line["splits"]
         scores.setdefault(line["dataset"], {})[line["row"], line["setting"]] = line["val_score"] or 0.0
     regrets = {}
     for dataset, found in scores.items():

@@ -24,7 +24,7 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     AUTO: (AUTO, {}),
 }
 # Rows of ensembles: the row of the single model, with whose hyperparameters they are trained, and the number of models.
-ENSEMBLES = {"residual-favard-5": ("residual-favard", 5)}
+ENSEMBLES = {"residual-favard-3": ("residual-favard", 3)}
 Settings = dict[str, dict[str, Any]]
 LENGTH: dict[str, Any] = {"epochs": 500, "patience": 100}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
@@ -66,6 +67,7 @@ PROMISED = [
     "ogbn-products",
     "ogbn-papers100M",
     "csbm",
+    "mine-board",
 ]
 
 
@@ -264,6 +266,24 @@ def test_csbm_is_heterophilous_seeded_and_of_the_right_degree() -> None:
     assert 2 * data.graph.num_edges / data.graph.num_nodes == pytest.approx(5, rel=0.1)
     with pytest.raises(ValueError, match="phi is 2"):
         pb.data.csbm(phi=2)
+
+
+def test_numbers_on_a_mine_board_count_the_mines_around_a_cell() -> None:
+    data = pb.data.mine_board(rows=7, columns=9, hidden=0.4, seed=1)
+    mine, shown = data.y.reshape(7, 9), as_dense(data.x).argmax(dim=1).reshape(7, 9)
+    for row, column in itertools.product(range(7), range(9)):
+        around = mine[max(0, row - 1) : row + 2, max(0, column - 1) : column + 2]
+        assert shown[row, column] in (9, around.sum() - mine[row, column])
+    assert 0 < (shown == 9).sum() < 63
+    degrees = torch.bincount(data.graph.edge_index()[0]).reshape(7, 9)
+    assert (degrees[1:-1, 1:-1] == 8).all()
+    assert degrees[0, 0] == 3
+    assert torch.equal(data.y, pb.data.mine_board(rows=7, columns=9, hidden=0.4, seed=1).y)
+    assert not torch.equal(data.y, pb.data.mine_board(rows=7, columns=9, seed=2).y)
+    with pytest.raises(ValueError, match="the board has 1 rows"):
+        pb.data.mine_board(rows=1)
+    with pytest.raises(ValueError, match="hidden is 1"):
+        pb.data.mine_board(hidden=1)
 
 
 # ---- formats that PyTorch Geometric reads, on small files ------------------------------------------------------------

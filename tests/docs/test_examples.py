@@ -27,7 +27,7 @@ ONLY_PARSED = {
     "demo": "takes minutes; has a test of its own",
     "reproduce": "takes minutes, or needs data sets that are not generated",
     "--ray": "starts a cluster; tests/store/test_cluster.py does",
-    **{name: "a data set that is not generated" for name in CATALOGUE if name != "csbm"},
+    **{name: "a data set that is not generated" for name in CATALOGUE if name not in ("csbm", "mine-board")},
 }
 COMMANDS = [
     pytest.param(words, id=f"{document.name}:{block.line} {' '.join(words)}")

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from polybasis.data.images import ImageSignals as ImageSignals
     from polybasis.data.images import image_signals as image_signals
     from polybasis.data.images import read_image as read_image
+    from polybasis.data.minesweeper import mine_board as mine_board
     from polybasis.data.recipe import Recipe as Recipe
     from polybasis.data.schema import TableSchema as TableSchema
     from polybasis.data.tables import TableError as TableError
@@ -30,6 +31,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "block_model": ["csbm"],
         "dataset": ["PROTOCOLS", "NodeDataset", "Split", "edge_homophily"],
         "entries": ["CAMPUSES"],
+        "minesweeper": ["mine_board"],
         "images": ["ImageSignals", "image_signals", "read_image"],
         "recipe": ["Recipe"],
         "schema": ["TableSchema"],

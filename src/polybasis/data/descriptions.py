@@ -200,4 +200,11 @@ DESCRIPTIONS: dict[str, Description] = {
         Description("blocks of a contextual stochastic block model", "Deshpande et al. (2018), arXiv:1807.09596"),
         {"csbm": (1000, 2595, 200, 2, 0.168)},
     ),
+    **_measured(
+        Description(
+            "mines on a board of Minesweeper; edges join neighbouring cells",
+            "construction of Platonov et al. (2023), arXiv:2302.11640",
+        ),
+        {"mine-board": (10000, 39402, 10, 2, 0.669)},
+    ),
 }  # fmt: skip

@@ -235,6 +235,12 @@ def _csbm(root: Path) -> NodeDataset:
     return csbm()
 
 
+def _mine_board(root: Path) -> NodeDataset:
+    from polybasis.data.minesweeper import mine_board
+
+    return mine_board()
+
+
 # ---- data sets from OGB --------------------------------------------------------------------------------------------
 
 
@@ -280,4 +286,5 @@ ENTRIES: dict[str, Entry] = {
     "arxiv-year": _ogb("arxiv-year", protocol="linkx"),
     **{name: _ogb(name) for name in ("ogbn-arxiv", "ogbn-products", "ogbn-papers100M")},
     "csbm": Entry("", (), "generated", "per-class", _csbm),
+    "mine-board": Entry("", (), "generated", "linkx", _mine_board),
 }

@@ -49,7 +49,7 @@ CANDIDATES = (
 )
 GRAPHS = (
     "texas", "cornell", "chameleon-filtered", "squirrel", "actor", "citeseer", "pubmed", "dblp", "coauthor-cs",
-    "blogcatalog", "amazon-computers", "tolokers", "wake73", "tufts18",
+    "blogcatalog", "amazon-computers", "tolokers", "wake73", "tufts18", "mine-board",
 )  # fmt: skip
 # Graphs from the same source and with the same task; chameleon-filtered is a part of chameleon.
 FAMILIES = (

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from polybasis.nn.models.precomputed import PrecomputedGNN as PrecomputedGNN
     from polybasis.nn.models.residual import ResidualFilterNet as ResidualFilterNet
     from polybasis.nn.optbasis_conv import OptBasisConv as OptBasisConv
+    from polybasis.nn.piecewise_linear import PiecewiseLinearEncoding as PiecewiseLinearEncoding
     from polybasis.nn.poly_conv import PolyConv as PolyConv
 
 __getattr__, __dir__, __all__ = lazy_exports(
@@ -30,6 +31,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "models.precomputed": ["PrecomputedGNN"],
         "models.residual": ["ResidualFilterNet"],
         "optbasis_conv": ["OptBasisConv"],
+        "piecewise_linear": ["PiecewiseLinearEncoding"],
         "poly_conv": ["PolyConv"],
     },
 )

@@ -156,6 +156,7 @@ class FullBatch:
         if isinstance(model, LabelReuse):
             model.set_labels(self.split.train, self.data.y)
         self._x = model.precompute(self._x, self.data.graph)
+        model.fit_features(self._x, self.split.train)
         if isinstance(model, PrecomputedGNN):
             _, gamma, sqrt_beta, *_ = model.precompute(self._x, self.data.graph).values
             model.start_at(gamma, sqrt_beta)

@@ -68,6 +68,10 @@ class LabelReuse(Model):
         dtype = x.values.dtype if isinstance(x, SparseFeatures) else x.dtype
         return Precomputed((hstack(x, one_hot(self.known + 1, self.out_channels + 1)[:, 1:].to(dtype)),))
 
+    def fit_features(self, x: Inputs, nodes: Tensor) -> None:
+        (labelled,) = x.values if isinstance(x, Precomputed) else (x,)
+        self.model.fit_features(labelled, nodes)
+
     @property
     def output_bias(self) -> Tensor | None:
         return self.model.output_bias

@@ -108,6 +108,15 @@ class Model(torch.nn.Module, ABC):
         """
         return x
 
+    def fit_features(self, x: Any, nodes: Tensor) -> None:
+        """Sets what the model has to know about the features before training; by default, nothing.
+
+        Args:
+            x: features, (N, in_channels), or the result of :meth:`precompute`.
+            nodes: the training nodes.
+        """
+        return
+
     def parameter_groups(self) -> dict[Role, list[Parameter]]:
         """Trainable parameters by role; each role may have its own learning rate and weight decay."""
         groups: dict[Role, list[Parameter]] = {"linear": [], "coefficients": [], "recurrence": []}

@@ -8,13 +8,14 @@ import torch
 from torch import Tensor
 
 from polybasis.bases.names import OWN_BASES
-from polybasis.features import Features
+from polybasis.features import Features, SparseFeatures
 from polybasis.graph import Graph
 from polybasis.nn.favard_conv import FavardConv
 from polybasis.nn.linear import FeatureLinear, dropout
 from polybasis.nn.models.link import adjacency_rows, required_nodes
 from polybasis.nn.models.model import Model
 from polybasis.nn.optbasis_conv import OptBasisConv
+from polybasis.nn.piecewise_linear import PiecewiseLinearEncoding
 from polybasis.nn.poly_conv import PolyConv
 
 Filter = Literal["favard", "optbasis", "chebyshev", "bernstein", "monomial", "gcn", "sage", "gat", "none"]
@@ -206,7 +207,8 @@ class ResidualFilterNet(Model):
     With ``jumping``, the last layer sees the outputs of all blocks, :math:`\mathrm{norm}([X_0, \dots, X_L])`, as in
     `"Representation Learning on Graphs with Jumping Knowledge Networks" <https://arxiv.org/abs/1806.03536>`_ (Xu et
     al., 2018). With ``adjacency``, the rows of the adjacency matrix are features too, as in `LINKX
-    <https://arxiv.org/abs/2110.14446>`_ (Lim et al., 2021): :math:`X_0 = \mathrm{GELU}(X W_0 + A W_A + b_0)`.
+    <https://arxiv.org/abs/2110.14446>`_ (Lim et al., 2021): :math:`X_0 = \mathrm{GELU}(X W_0 + A W_A + b_0)`. With
+    ``bins``, every feature is first replaced by a :class:`polybasis.nn.PiecewiseLinearEncoding`.
 
     With ``filter="gcn"``, ``"sage"`` or ``"gat"`` it follows the baselines of `"A Critical Look at the Evaluation of
     GNNs under Heterophily" <https://arxiv.org/abs/2302.11640>`_ (Platonov et al., 2023).
@@ -225,6 +227,8 @@ class ResidualFilterNet(Model):
         norm: The normalisation: ``"layer"``, ``"batch"`` or ``"none"``.
         jumping: Concatenate the outputs of the first layer and of all blocks before the last layer.
         adjacency: Use the rows of the adjacency matrix as features; the model is then transductive.
+        bins: The number of bins in which each dense numeric feature is encoded; 0 leaves features as they are.
+            :func:`polybasis.train.fit` sets the bins to quantiles of the training nodes.
         start: The initial filter of every channel: ``"propagation"`` is P, or the basis vector of degree 1 for
             ``"optbasis"``; ``"identity"`` hides the graph until the coefficients have grown.
         num_nodes: The number of nodes; needed only with ``adjacency``.
@@ -252,15 +256,19 @@ class ResidualFilterNet(Model):
         norm: Norm = "layer",
         jumping: bool = False,
         adjacency: bool = False,
+        bins: int = 0,
         start: Start = "propagation",
         num_nodes: int | None = None,
     ) -> None:
         super().__init__(in_channels, hidden_channels, out_channels, num_nodes)
         if blocks < 1:
             raise ValueError(f"blocks is {blocks}; expected at least 1")
+        if bins < 0:
+            raise ValueError(f"bins is {bins}; expected the number of bins, or 0 for features as they are")
         self.filter, self.K, self.jumping = filter, K, jumping
         self.dropout, self.feature_dropout = dropout, feature_dropout
-        self.first = FeatureLinear(in_channels, hidden_channels)
+        self.encoding = PiecewiseLinearEncoding(in_channels, bins) if bins else None
+        self.first = FeatureLinear(in_channels * max(1, bins), hidden_channels)
         self.rows: FeatureLinear | None = None
         if adjacency:
             nodes = required_nodes(num_nodes, "residual with adjacency")
@@ -272,7 +280,13 @@ class ResidualFilterNet(Model):
         self.norm = make_norm(norm, last_channels)
         self.last = FeatureLinear(last_channels, out_channels)
 
+    def fit_features(self, x: Features, nodes: Tensor) -> None:
+        if self.encoding is not None:
+            self.encoding.fit(_as_numeric(x)[nodes])
+
     def forward(self, x: Features, graph: Graph) -> Tensor:
+        if self.encoding is not None:
+            x = self.encoding(_as_numeric(x))
         hidden = self.first(dropout(x, self.feature_dropout, self.training))
         if self.rows is not None:
             rows = graph.derived(adjacency_rows)
@@ -284,3 +298,9 @@ class ResidualFilterNet(Model):
 
     def __repr__(self) -> str:
         return f"{super().__repr__()[:-1]}, filter={self.filter!r}, blocks={len(self.blocks)}, K={self.K})"
+
+
+def _as_numeric(x: Features) -> Tensor:
+    if isinstance(x, SparseFeatures):
+        raise ValueError(f"x has {x.shape[1]} sparse features; bins encode dense ones: set bins=0")
+    return x

@@ -18,7 +18,8 @@ from polybasis.experiments.node_classification import (
     PAPER_MODELS,
 )
 from polybasis.files import write_atomically
-from polybasis.train.config import Config, Preset, load_preset
+from polybasis.train.config import Config
+from polybasis.train.presets import Preset, load_preset
 from polybasis.train.results import Difference, Result, holm, paired_difference, read_results, summarize
 
 Row = dict[str, Any]

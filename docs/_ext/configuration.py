@@ -10,7 +10,8 @@ from google_sections import entries
 from sphinx.application import Sphinx
 
 from polybasis.nn import MODELS, model_class
-from polybasis.train.config import SECTIONS, Config
+from polybasis.train.config import Config
+from polybasis.train.config_sections import SECTIONS
 
 HAND_WRITTEN = {"arguments", "sha256"}  # not keys of their own
 

@@ -20,8 +20,9 @@ from polybasis.data.catalogue import CATALOGUE
 from polybasis.experiments import classification_page, filter_results, fresh_splits, node_classification, paper, scale
 from polybasis.experiments.comparison import compare_with_paper
 from polybasis.experiments.node_classification import PAPER_MODELS
-from polybasis.train.config import Config, load_preset
+from polybasis.train.config import Config
 from polybasis.train.job import Job
+from polybasis.train.presets import load_preset
 from polybasis.train.source import Source
 
 RESULTS = Path(__file__).parents[2] / "results"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
+from dataclasses import fields
 from importlib import resources
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import torch
 from polybasis.nn.models.names import MODEL_CLASSES as MODELS
 from polybasis.nn.models.names import PRECOMPUTED
 from polybasis.train import Config, load_preset
+from polybasis.train.config_sections import ENTRIES, SECTION_OF, SECTIONS
 
 PRESETS = sorted(Path(str(resources.files("polybasis.presets"))).glob("*/*/*.toml"))
 BUSY = Config.of(
@@ -66,6 +68,13 @@ def test_all_entries_survive_a_round_trip(tmp_path: Path) -> None:
     stored = Config.of("sign", precomputed=True, batch_size=500, feature_transform="row-normalize", K=3)
     assert through_toml(stored, tmp_path) == stored
     assert tomllib.loads(stored.to_toml()) == stored.to_dict()
+
+
+def test_every_key_belongs_to_one_section_or_to_none() -> None:
+    """Any other name is taken for an argument of the model."""
+    assert {item.name for item in fields(Config)} == {*SECTIONS, *ENTRIES}
+    assert len(SECTION_OF) == sum(len(fields(section)) for section in SECTIONS.values())
+    assert not {*SECTION_OF} & {*SECTIONS, *ENTRIES}
 
 
 def test_a_document_is_a_copy_of_the_configuration() -> None:

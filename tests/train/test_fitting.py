@@ -15,7 +15,7 @@ from polybasis.data.dataset import NodeDataset
 from polybasis.nn.models import Model, OptBasisGNN
 from polybasis.train import Config, Fit, fit
 from polybasis.train.checkpoint import read_checkpoint, write_checkpoint
-from polybasis.train.config import EarlyStopping
+from polybasis.train.config_sections import EarlyStopping
 from polybasis.train.fitting import Evaluation, FullBatch, OnEpoch, Progress, remove_checkpoints
 
 DATA = pb.data.csbm(nodes=150, features=40, seed=2)

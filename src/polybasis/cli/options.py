@@ -85,6 +85,21 @@ def parse_size(text: str) -> int:
     return int(float(found[1]) * UNITS[found[2]])
 
 
+def parse_names(
+    given: str | None, known: tuple[str, ...], what: str, default: tuple[str, ...] | None = None
+) -> list[str]:
+    """Parses names separated by commas; the default names, or all, if none are given.
+
+    >>> parse_names("gcn, mlp", ("gcn", "link", "mlp"), "model")
+    ['gcn', 'mlp']
+    """
+    names = list(default or known) if given is None else [name.strip() for name in given.split(",")]
+    for name in names:
+        if name not in known:
+            raise ValueError(f"unknown {what} {name!r}; expected some of {', '.join(known)}")
+    return names
+
+
 def parse_values(texts: list[str], **flags: Any) -> dict[str, Any]:
     """Configuration values from ``name=value`` texts and from separate flags that are not None.
 

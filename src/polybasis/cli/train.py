@@ -200,7 +200,8 @@ def _configuration(
     model: str | None, path: Path | None, source: Source, precomputed: bool, values: dict[str, Any]
 ) -> Config:
     """The configuration in a file, else the published one, else the default one, with some values changed."""
-    from polybasis.train.config import Config, load_preset
+    from polybasis.train.config import Config
+    from polybasis.train.presets import load_preset
 
     if path is not None:
         chosen = Config.from_toml(path)

@@ -55,9 +55,10 @@ def tune(
     from polybasis.data.dataset import NodeDataset
     from polybasis.files import write_atomically
     from polybasis.registry import definitions
-    from polybasis.train.config import Config, load_preset
+    from polybasis.train.config import Config
     from polybasis.train.job import adapt_config
     from polybasis.train.objective import scoring_metric
+    from polybasis.train.presets import load_preset
     from polybasis.train.tune import Search, run_worker
     from polybasis.train.tune import tune as search_for
 

@@ -2,69 +2,31 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
-from polybasis.experiments import fresh_splits, paper
-from polybasis.experiments.comparison import VERDICTS, compare_with_paper, dataset_sections, difference_from_paper
-from polybasis.experiments.markdown import markdown_table
-from polybasis.experiments.node_classification import (
-    DATASETS,
-    DEDUPLICATED_DATASETS,
-    DEDUPLICATED_MODELS,
-    MODELS,
-    PAPER_MODELS,
+from polybasis.experiments import fresh_splits
+from polybasis.experiments.classification_against_baselines import (
+    all_baselines_section,
+    deduplicated_section,
+    paired_section,
 )
+from polybasis.experiments.classification_against_paper import (
+    TABLE,
+    agreement_section,
+    changes_section,
+    ensembles_section,
+    fresh_section,
+)
+from polybasis.experiments.classification_rows import Rows
+from polybasis.experiments.comparison import VERDICTS, compare_with_paper, dataset_sections
+from polybasis.experiments.node_classification import DATASETS, DEDUPLICATED_DATASETS, MODELS
 from polybasis.files import write_atomically
-from polybasis.train.config import Config, Preset, load_preset
-from polybasis.train.results import Difference, Result, holm, paired_difference, read_results, summarize
+from polybasis.train.config import Config
+from polybasis.train.presets import Preset, load_preset
+from polybasis.train.results import Result, read_results
 
-Row = dict[str, Any]
-TABLE = "node-classification"
-BASELINES = tuple(model for model in MODELS if model not in PAPER_MODELS)
 CONFIGURATIONS = "configurations"
-TUNED_SPLITS = 10  # splits of citeseer that favardgnn's ensemble with label reuse was tuned on
-MARKS = {"above": "ahead", "agrees": "not separated", "below": "behind"}
-
-
-class Rows:
-    """Results by data set, model and preset."""
-
-    def __init__(self, results: list[Result]) -> None:
-        self.groups: dict[tuple[str, str, str], list[Result]] = {}
-        for result in results:
-            self.groups.setdefault((result["dataset"], result["model"], result["preset"]), []).append(result)
-
-    def difference(self, dataset: str, a: tuple[str, str], b: tuple[str, str]) -> Difference | None:
-        """The paired difference of two (model, preset) rows on a data set; None unless both have the same splits."""
-        left, right = self.groups.get((dataset, *a), []), self.groups.get((dataset, *b), [])
-        if not left or {result["split"] for result in left} != {result["split"] for result in right}:
-            return None
-        return paired_difference(left, right)
-
-    def summary(self, dataset: str, model: str, preset: str) -> Row | None:
-        """The mean over splits; None without results."""
-        group = self.groups.get((dataset, model, preset))
-        return None if group is None else summarize(group)[0]
-
-    def ensemble_size(self, dataset: str, model: str, preset: str) -> int:
-        """Number of models of a row."""
-        return int(self.groups[dataset, model, preset][0]["config"].get("ensemble_size", 1))
-
-    def single(self, dataset: str, models: tuple[str, ...]) -> list[tuple[str, str]]:
-        """The (model, preset) rows of single models on a data set, in the order of the models."""
-        keys = [key for key in self.groups if key[0] == dataset and key[1] in models and self.ensemble_size(*key) == 1]
-        return sorted(((model, preset) for _, model, preset in keys), key=lambda row: models.index(row[0]))
-
-
-def _score(row: Row | None) -> str:
-    return "" if row is None else f"{row['mean']:.2f} ± {row['ci95']:.2f}"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" + ("" if number == 1 else "s")
 
 
 def write_readme(folder: Path) -> None:
@@ -81,13 +43,13 @@ def write_readme(folder: Path) -> None:
         "percent (ROC AUC on tolokers), mean and 95 % interval (Student's t) over the splits. Differences are in "
         "points. Models are single models unless a table says ensemble.",
     ]
-    parts += _paired_section(rows, fresh, folder)
-    parts += _fresh_section(fresh)
-    parts += _agreement_section(compared, rows, folder)
-    parts += _changes_section(rows)
-    parts += _ensembles_section(rows)
-    parts += _deduplicated_section(rows)
-    parts += _all_baselines_section(rows)
+    parts += paired_section(rows, fresh, folder)
+    parts += fresh_section(fresh)
+    parts += agreement_section(compared, rows, folder)
+    parts += changes_section(rows)
+    parts += ensembles_section(rows)
+    parts += deduplicated_section(rows)
+    parts += all_baselines_section(rows)
     parts += [
         "",
         "## Appendix: all rows",
@@ -114,324 +76,3 @@ def write_configurations(rows: Rows, folder: Path) -> None:
 
 def _minutes(results: list[Result]) -> float:
     return float(sum(result["seconds"] for result in results)) / 60
-
-
-def _paired_section(rows: Rows, fresh: Rows, folder: Path) -> list[str]:
-    """The paper's models against the best tuned baseline of each data set, on the first and on the fresh splits."""
-    names, first, second = [], [], []
-    for dataset in DATASETS:
-        baseline = (fresh_splits.BEST_BASELINE[dataset], "tuned")
-        for model in PAPER_MODELS:
-            pair = dataset, (model, "published"), baseline
-            difference = rows.difference(*pair)
-            if difference is not None:
-                names.append((dataset, model, baseline[0]))
-                first.append(difference)
-                second.append(fresh.difference(*pair))
-    if not names:
-        return []
-    adjusted = holm([difference.p_value for difference in first])
-    lines = []
-    for name, one, p, other, q in zip(names, first, adjusted, second, _adjusted(second), strict=True):
-        cells = ["not run", "", ""] if other is None else [str(other), _p_value(q), MARKS[other.verdict]]
-        lines.append([*name, str(one), _p_value(p), MARKS[one.verdict], *cells])
-    header = ["data set", "model", "baseline", "first 20 splits", "p", "verdict", "fresh splits", "p", "verdict"]
-    from polybasis.report.figures import draw_differences, save
-
-    save(
-        draw_differences(
-            [f"{model}\nvs {baseline}, {dataset}" for dataset, model, baseline in names],
-            {"first 20 splits": first, "20 fresh splits": second},
-        ),
-        folder / "paired",
-    )
-    return [
-        "",
-        "## The paper's models against the best tuned baseline",
-        "",
-        f"First twenty splits: {_tally(first)}. Fresh splits: {_tally(second)}.",
-        "",
-        markdown_table(header, lines),
-        "",
-        "FavardGNN and OptBasisGNN have their published hyperparameters. Differences are paired by split: mean and "
-        "95 % t interval; *ahead* and *behind* mean that the interval excludes zero. p is two-sided and adjusted for "
-        "the ten comparisons of its column by Holm's method. The baseline is the tuned one with the highest mean test "
-        "score on the first twenty splits, a choice that favours it there; it was fixed before the fresh splits "
-        f"({fresh_splits.SPLITS[0]} to {fresh_splits.SPLITS[-1]}) were run. Splits of one graph overlap, so all "
-        "intervals on this page are about other splits of the same graph, not about other graphs. "
-        "[All baselines](#appendix-all-baselines-paired).",
-        "",
-        "![Paired differences of the paper's models from the best tuned baseline](paired.png)",
-    ]
-
-
-def _p_value(p: float) -> str:
-    return "< 0.001" if p < 0.001 else f"{p:.3f}"
-
-
-def _adjusted(differences: Sequence[Difference | None]) -> list[float]:
-    """Holm's p-values of all planned comparisons; those that were not run count as not different."""
-    return holm([1.0 if difference is None else difference.p_value for difference in differences])
-
-
-def _tally(differences: Sequence[Difference | None]) -> str:
-    found = [difference for difference in differences if difference is not None]
-    if not found:
-        return "not run"
-    verdicts = Counter(difference.verdict for difference in found)
-    kept = Counter(
-        difference.verdict
-        for difference, p in zip(differences, _adjusted(differences), strict=True)
-        if difference is not None and p < 0.05
-    )
-    missing = len(differences) - len(found)
-    return (
-        f"of {_count(len(found), 'comparison')} the paper's model is ahead in {verdicts['above']}, behind in "
-        f"{verdicts['below']}, and not separated from the baseline in {verdicts['agrees']}; after Holm's correction "
-        f"ahead in {kept['above']}, behind in {kept['below']}" + (f"; {missing} not run" if missing else "")
-    )
-
-
-def _fresh_section(fresh: Rows) -> list[str]:
-    lines = []
-    reported = paper.table(TABLE)
-    for dataset in DATASETS:
-        for model, preset in fresh_splits.rows(dataset):
-            row = fresh.summary(dataset, model, preset)
-            if row is None:
-                continue
-            mean, interval = reported[model][dataset]
-            difference = difference_from_paper(row, mean, interval, TABLE)
-            paired = fresh.difference(dataset, (model, preset), (model, "published")) if preset == "tuned" else None
-            lines.append(
-                [dataset, model, preset, str(row["splits"]), _score(row), f"{mean:.2f} ± {interval:.2f}",
-                 str(difference), difference.verdict, "" if paired is None else f"{paired}, {paired.verdict}"]
-            )  # fmt: skip
-    if not lines:
-        return []
-    header = ["data set", "model", "preset", "splits", "ours", "paper", "difference", "verdict"]
-    header.append("against published, paired")
-    return [
-        "",
-        "## Fresh splits",
-        "",
-        "Configurations as committed, frozen before these splits were run, once each. No search has used these splits. "
-        f"The paper's figures are those of the same model. {_missing(fresh)}",
-        "",
-        markdown_table(header, lines),
-    ]
-
-
-def _missing(fresh: Rows) -> str:
-    """Names the rows that have no results, or not on all splits."""
-    missing = []
-    for dataset in DATASETS:
-        rows = fresh_splits.rows(dataset)
-        absent = [
-            f"{model} ({preset})"
-            for model, preset in rows
-            if len(fresh.groups.get((dataset, model, preset), [])) < len(fresh_splits.SPLITS)
-        ]
-        if absent:
-            missing.append(dataset + ("" if len(absent) == len(rows) else f": {', '.join(absent)}"))
-    return f"Not run: {'; '.join(missing)}." if missing else "All rows are complete."
-
-
-def _agreement_section(compared: list[Row], rows: Rows, folder: Path) -> list[str]:
-    """Verdicts of single models with the published hyperparameters, else tuned ones."""
-    cells: dict[tuple[str, str], Row] = {}
-    for row in compared:
-        key = (row["model"], row["dataset"])
-        if row["paper"] is None or rows.ensemble_size(row["dataset"], row["model"], row["preset"]) > 1:
-            continue
-        if row["preset"] == "published" or (row["preset"] == "tuned" and key not in cells):
-            cells[key] = row
-    if not cells:
-        return []
-    lines = [
-        [model, *(_cell(cells.get((model, dataset))) for dataset in DATASETS)]
-        for model in MODELS
-        if any((model, dataset) in cells for dataset in DATASETS)
-    ]
-    counts = {
-        name: Counter(row["verdict"] for (model, _), row in cells.items() if model in models)
-        for name, models in (("the paper's two models", PAPER_MODELS), ("the baselines", BASELINES))
-    }
-    summary = "; ".join(
-        f"{name}: {found['above']} above, {found['agrees']} agree, {found['below']} below"
-        for name, found in counts.items()
-        if found
-    )
-    from polybasis.report.figures import draw_agreement, save
-
-    save(draw_agreement(list(cells.values())), folder / "agreement")
-    return [
-        "",
-        "## Agreement with the paper",
-        "",
-        f"Single models against single models, first twenty splits; {summary}.",
-        "",
-        markdown_table(["model", *DATASETS], lines),
-        "",
-        f"Difference from the paper's mean. {VERDICTS} The paper's interval is the larger side of a 95 % bootstrap "
-        "interval over 20 splits, as in the authors' code, and is taken as 1.96 standard errors. Hyperparameters are "
-        "the published ones, else tuned ones (marked t).",
-        "",
-        "![Our means against the paper's, with both intervals](agreement.png)",
-    ]
-
-
-def _cell(row: Row | None) -> str:
-    if row is None:
-        return ""
-    return f"{row['difference']}, {row['verdict']}" + (" (t)" if row["preset"] == "tuned" else "")
-
-
-def _best_in_paper(dataset: str) -> tuple[str, float, float]:
-    """The model with the highest mean of the paper's table, its mean and its interval."""
-    table = paper.table(TABLE)
-    mean, interval, model = max((*table[model][dataset], model) for model in MODELS)
-    return model, mean, interval
-
-
-def _against(rows: Rows, key: tuple[str, str, str]) -> list[str]:
-    """Mean, paired difference from the published row, the paper's best, and the Welch difference from it."""
-    dataset, model, preset = key
-    row = rows.summary(*key)
-    assert row is not None
-    paired = rows.difference(dataset, (model, preset), (model, "published"))
-    name, mean, interval = _best_in_paper(dataset)
-    difference = difference_from_paper(row, mean, interval, TABLE)
-    return [
-        _score(row),
-        "" if paired is None else f"{paired}, {paired.verdict}",
-        f"{mean:.2f} ± {interval:.2f} ({name})",
-        f"{difference}, {difference.verdict}",
-    ]
-
-
-def _changes_section(rows: Rows) -> list[str]:
-    lines = [
-        [dataset, model, preset, *_against(rows, (dataset, model, preset))]
-        for dataset in DATASETS
-        for model, preset in rows.single(dataset, MODELS)
-        if preset != "published" and (dataset, model, "published") in rows.groups
-    ]
-    if not lines:
-        return []
-    header = ["data set", "model", "preset", "ours", "against published, paired", "paper's best", "against it"]
-    return [
-        "",
-        "## Single models with other hyperparameters than the published ones",
-        "",
-        "First twenty splits. The paper's best is the highest mean of its column, of a single model.",
-        "",
-        markdown_table(header, lines),
-    ]
-
-
-def _ensembles_section(rows: Rows) -> list[str]:
-    lines = [
-        [*key, str(rows.ensemble_size(*key)), *_against(rows, key)]
-        for dataset in DATASETS
-        for key in rows.groups
-        if key[0] == dataset and rows.ensemble_size(*key) > 1
-    ]
-    if not lines:
-        return []
-    header = [
-        "data set",
-        "model",
-        "preset",
-        "models",
-        "ensemble",
-        "against one published model, paired",
-        "paper's best, one model",
-        "against it",
-    ]
-    return [
-        "",
-        "## Ensembles",
-        "",
-        "First twenty splits. The paper reports no ensembles: its figures are those of single models, and so is the "
-        "published model of the paired column.",
-        "",
-        markdown_table(header, lines),
-        *_untuned_splits(rows),
-    ]
-
-
-def _untuned_splits(rows: Rows) -> list[str]:
-    """The citeseer rows of favardgnn on the splits that its ensemble was not tuned on."""
-    lines = []
-    name, mean, interval = _best_in_paper("citeseer")
-    for preset in ("tuned", "ensemble", "label-reuse", "published"):
-        group = [row for row in rows.groups.get(("citeseer", "favardgnn", preset), []) if row["split"] >= TUNED_SPLITS]
-        if group:
-            size = rows.ensemble_size("citeseer", "favardgnn", preset)
-            lines.append(["favardgnn", preset, str(size), str(len(group)), _score(summarize(group)[0])])
-    if not lines:
-        return []
-    return [
-        "",
-        f"The row `tuned` of citeseer was tuned on splits 0 to {TUNED_SPLITS - 1}. On the other splits, with "
-        f"the paper's best being {mean:.2f} ± {interval:.2f} ({name}, one model):",
-        "",
-        markdown_table(["model", "preset", "models", "splits", "citeseer"], lines),
-    ]
-
-
-def _deduplicated_section(rows: Rows) -> list[str]:
-    names = [name for name in DEDUPLICATED_DATASETS if any(key[0] == name for key in rows.groups)]
-    if not names:
-        return []
-    lines = []
-    for model in DEDUPLICATED_MODELS:
-        cells = []
-        for dataset in names:
-            found = [key for key in rows.groups if key[:2] == (dataset, model)]
-            cells.append(_score(rows.summary(*found[0])) if found else "")
-        lines.append([model, *cells])
-    return [
-        "",
-        "## Data sets without duplicate nodes, and two small ones",
-        "",
-        "`polybasis reproduce node-classification --deduplicated`. chameleon-filtered and tolokers have ten splits of "
-        "their own, texas and cornell twenty random ones.",
-        "",
-        markdown_table(["model", *names], lines),
-        "",
-        "Paired differences from every baseline:",
-        "",
-        *_differences_table(rows, names, {name: [(model, None) for model in PAPER_MODELS] for name in names}),
-    ]
-
-
-def _all_baselines_section(rows: Rows) -> list[str]:
-    names = [name for name in DATASETS if any(key[0] == name for key in rows.groups)]
-    chosen = {name: [(model, "published") for model in PAPER_MODELS] for name in names}
-    table = _differences_table(rows, names, chosen)
-    if not table:
-        return []
-    return [
-        "",
-        "## Appendix: all baselines, paired",
-        "",
-        "The paper's models with published hyperparameters minus each single baseline, first twenty splits.",
-        "",
-        *table,
-    ]
-
-
-def _differences_table(rows: Rows, datasets: list[str], chosen: dict[str, Any]) -> list[str]:
-    lines = []
-    for dataset in datasets:
-        for baseline in rows.single(dataset, BASELINES):
-            cells = []
-            for model, preset in chosen[dataset]:
-                presets = [preset] if preset else [key[2] for key in rows.groups if key[:2] == (dataset, model)]
-                difference = rows.difference(dataset, (model, presets[0]), baseline) if presets else None
-                cells.append("" if difference is None else f"{difference}, {MARKS[difference.verdict]}")
-            if any(cells):
-                lines.append([dataset, " ".join(baseline), *cells])
-    return [markdown_table(["data set", "baseline", *PAPER_MODELS], lines)] if lines else []

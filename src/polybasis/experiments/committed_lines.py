@@ -34,6 +34,7 @@ WITHOUT_TRAINING = (
     "responses.py",
     "version.py",
     "data/images.py",
+    "train/presets.py",
     "train/results.py",
     "train/study_file.py",
     "train/trained_model.py",

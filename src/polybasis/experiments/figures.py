@@ -30,8 +30,8 @@ from polybasis.graph_filter import GraphFilter
 from polybasis.nn.interpret import Filters, filters_of, spectral_density
 from polybasis.report import figures as drawing
 from polybasis.responses import apply_response
-from polybasis.train.config import load_preset
 from polybasis.train.fitting import fit
+from polybasis.train.presets import load_preset
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from polybasis.data.catalogue import CATALOGUE
 from polybasis.experiments.node_classification import DATASETS, PAPER_MODELS, config_for
-from polybasis.train.config import Preset
 from polybasis.train.job import Job
+from polybasis.train.presets import Preset
 from polybasis.train.source import Source
 
 FOLDER = "fresh"  # inside the folder of the node classification results

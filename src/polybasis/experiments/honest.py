@@ -19,8 +19,9 @@ from polybasis.experiments.races import OnRace, Race, run_races
 from polybasis.experiments.settings import AUTO, ENSEMBLES, ROWS, config_with, settings_of
 from polybasis.files import append_line, write_atomically
 from polybasis.train.auto import OnCandidate, race
-from polybasis.train.config import Config, load_preset
+from polybasis.train.config import Config
 from polybasis.train.job import Job
+from polybasis.train.presets import load_preset
 from polybasis.train.results import Result, read_results
 from polybasis.train.source import Source
 

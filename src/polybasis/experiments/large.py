@@ -16,9 +16,10 @@ from polybasis.nn.models.names import PRECOMPUTED
 from polybasis.store.blocks import OnBlockStep
 from polybasis.store.named import graph_folder_of
 from polybasis.store.precomputation import precompute
-from polybasis.train.config import Config, load_preset
+from polybasis.train.config import Config
 from polybasis.train.fitting import OnEpoch
 from polybasis.train.job import Job, OnResult, run_jobs
+from polybasis.train.presets import load_preset
 from polybasis.train.results import Result, read_results
 from polybasis.train.source import Source
 

@@ -6,8 +6,9 @@ from pathlib import Path
 
 from polybasis.data.catalogue import CATALOGUE, unknown_dataset
 from polybasis.experiments.committed_lines import one_thread
-from polybasis.train.config import Config, Preset, load_preset
+from polybasis.train.config import Config
 from polybasis.train.job import Job, OnResult, run_jobs
+from polybasis.train.presets import Preset, load_preset
 from polybasis.train.results import Result, read_results
 from polybasis.train.source import Source
 

@@ -16,8 +16,9 @@ from polybasis.store.basis_store import open_store
 from polybasis.store.graph_folder import GraphFolder
 from polybasis.store.named import graph_folder_of
 from polybasis.store.precomputation import precompute
-from polybasis.train.config import Config, load_preset
+from polybasis.train.config import Config
 from polybasis.train.job import Job, OnResult, run_jobs
+from polybasis.train.presets import load_preset
 from polybasis.train.results import Result, read_results, summarize
 from polybasis.train.source import Source
 

@@ -9,13 +9,13 @@ if TYPE_CHECKING:
     from polybasis.train.assessment import assess as assess
     from polybasis.train.backtracking_adam import BacktrackingAdam as BacktrackingAdam
     from polybasis.train.config import Config as Config
-    from polybasis.train.config import load_preset as load_preset
     from polybasis.train.evaluation import evaluate as evaluate
     from polybasis.train.fitting import Fit as Fit
     from polybasis.train.fitting import fit as fit
     from polybasis.train.job import Job as Job
     from polybasis.train.job import run_job as run_job
     from polybasis.train.job import run_jobs as run_jobs
+    from polybasis.train.presets import load_preset as load_preset
     from polybasis.train.source import Source as Source
     from polybasis.train.trained_model import TrainedModel as TrainedModel
 
@@ -24,10 +24,11 @@ __getattr__, __dir__, __all__ = lazy_exports(
     {
         "assessment": ["Assessment", "assess"],
         "backtracking_adam": ["BacktrackingAdam"],
-        "config": ["Config", "load_preset"],
+        "config": ["Config"],
         "evaluation": ["evaluate"],
         "fitting": ["Fit", "fit"],
         "job": ["Job", "run_job", "run_jobs"],
+        "presets": ["load_preset"],
         "source": ["Source"],
         "trained_model": ["TrainedModel"],
     },

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from polybasis.data.metrics import Metric, has_both_outcomes
-from polybasis.train.config import EarlyStopping
+from polybasis.train.config_sections import EarlyStopping
 from polybasis.train.objective import Objective
 
 FEWEST = 20  # validation nodes of the rarer of two classes, for a score that can tell epochs apart

@@ -22,8 +22,9 @@ from polybasis.nn.models.label_reuse import LabelReuse
 from polybasis.nn.models.model import Inputs, Model
 from polybasis.nn.models.precomputed import PrecomputedGNN
 from polybasis.train.checkpoint import read_checkpoint, write_checkpoint
-from polybasis.train.config import Config, make_ensemble
+from polybasis.train.config import Config
 from polybasis.train.early_stopping import LEAST_GAIN, is_noisy, is_perfect_ranking, smoothed, stopping_warning
+from polybasis.train.new_model import make_ensemble
 from polybasis.train.objective import Objective
 
 CHECKPOINT_SECONDS = 20.0

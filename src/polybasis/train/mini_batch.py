@@ -17,7 +17,8 @@ from polybasis.data.dataset import Split
 from polybasis.nn.models.model import Model, Precomputed
 from polybasis.nn.models.precomputed import PrecomputedGNN
 from polybasis.store.basis_store import BasisStore
-from polybasis.train.config import BATCH_SIZE, Config
+from polybasis.train.config import Config
+from polybasis.train.config_sections import BATCH_SIZE
 from polybasis.train.distributed import ProcessGroup
 from polybasis.train.fitting import Evaluation
 from polybasis.train.objective import Objective

@@ -121,7 +121,7 @@ class NodeEstimator(Parameters, ABC):
         with TemporaryDirectory() as folder:
             if auto:
                 limit = TIME_LIMIT if self.time_limit is None else self.time_limit
-                outcome = race(candidates(), data, split, time_limit=limit, seed=self.seed)
+                outcome = race(candidates(data), data, split, time_limit=limit, seed=self.seed)
                 self.candidates_, config = outcome.candidates, outcome.config
                 checkpoint = Path(folder) / "winner.safetensors"
                 outcome.save_winner(checkpoint)

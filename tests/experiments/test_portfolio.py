@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import polybasis as pb
 from polybasis.data.catalogue import CATALOGUE
 from polybasis.experiments import portfolio
 from polybasis.experiments.portfolio import CANDIDATES, FAMILIES, GRAPHS, MAX_REGRET, MEASUREMENTS, Regrets
@@ -17,6 +18,7 @@ from polybasis.files import append_line
 from polybasis.train import auto
 
 RESULTS = Path(__file__).parents[2] / "results" / "honest"
+SPARSE = pb.data.csbm(nodes=100, features=80)
 KEYS = [(row, name) for row in ("mlp", "residual-gcn", "linkx") for name in settings_of(row)]
 
 
@@ -81,9 +83,9 @@ def test_auto_has_the_portfolios_of_the_committed_measurements() -> None:
     regrets = portfolio.read_regrets(RESULTS / MEASUREMENTS)
     for transductive in (True, False):
         expected = portfolio.portfolio(regrets, None, transductive)
-        found = auto.candidates(transductive)
+        found = auto.candidates(SPARSE, transductive)
         assert list(found) == list(expected)
-        assert found == expected
+        assert found == {name: auto.adapted(config, SPARSE) for name, config in expected.items()}
         needs_labels = [config for config in found.values() if config.label_reuse or config.model.name == "linkx"]
         needs_rows = [config for config in found.values() if config.model.arguments.get("adjacency")]
         assert bool(needs_labels or needs_rows) == transductive
@@ -91,7 +93,7 @@ def test_auto_has_the_portfolios_of_the_committed_measurements() -> None:
 
 def test_candidates_and_graphs_exist() -> None:
     for row, setting in CANDIDATES:
-        assert setting in settings_of(row)
+        assert portfolio.config_with(row, setting, "auto").preset == "auto"
     assert set(GRAPHS) <= set(CATALOGUE)
     assert set().union(*FAMILIES) <= set(CATALOGUE)
 

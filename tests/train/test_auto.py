@@ -40,7 +40,7 @@ def slow_clock(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def race(data: pb.data.NodeDataset = DATA, **arguments: Any) -> auto.Race:
-    return auto.race(auto.candidates(transductive=True), data, SPLIT, **{"time_limit": LONG, **arguments})
+    return auto.race(auto.candidates(data, transductive=True), data, SPLIT, **{"time_limit": LONG, **arguments})
 
 
 def test_candidates_are_ranked_by_validation_score() -> None:
@@ -156,7 +156,7 @@ def test_divergence_on_another_split_is_not_a_perfect_error(monkeypatch: pytest.
 
 
 def test_transductive_candidates_are_left_out_by_default() -> None:
-    everything, some = auto.candidates(transductive=True), auto.candidates()
+    everything, some = auto.candidates(DATA, transductive=True), auto.candidates(DATA)
     assert set(everything) - set(some) == {"linkx"}
     for name, config in everything.items():
         assert config.make_model(3, 2, 5).transductive == (name not in some)

@@ -197,7 +197,7 @@ def test_the_search_and_the_race_prefer_low_errors(tmp_path: Path, monkeypatch: 
     assert score == best[-1] > 0
     portfolio = {"linear": ("mlp", {"layers": 1, "epochs": 30}), "none": ("mlp", {"epochs": 30, "lr": 1e-9})}
     monkeypatch.setattr(auto, "INDUCTIVE_PORTFOLIO", portfolio)
-    ranked = auto.race(auto.candidates(), NUMBERS, SPLIT, time_limit=1e6).candidates
+    ranked = auto.race(auto.candidates(NUMBERS), NUMBERS, SPLIT, time_limit=1e6).candidates
     scores = [candidate.val_score for candidate in ranked]
     assert scores == sorted(scores)  # type: ignore[type-var]
 

@@ -21,6 +21,7 @@ from polybasis.data.dataset import NodeDataset
 from polybasis.data.entries import CAMPUSES
 from polybasis.experiments.settings import config_with
 from polybasis.files import append_line, read_lines
+from polybasis.train.auto import adapted
 from polybasis.train.config import Config
 from polybasis.train.fitting import FullBatch, Run
 from polybasis.train.source import Source
@@ -35,10 +36,13 @@ MAX_REGRET = 0.05  # larger regrets count as this, so that one graph does not de
 CANDIDATES = (
     ("mlp", "default"),
     ("linkx", "more decay"),
+    ("gpr-gnn", "high rate"),
     ("chebnetii", "default"),
     ("chebnetii", "label reuse"),
     ("favardgnn", "default"),
     ("favardgnn", "high rate"),
+    ("favardgnn", "features without dropout"),
+    ("favardgnn", "strong dropout"),
     ("optbasisgnn", "high rate"),
     ("residual-gcn", "plain"),
     ("residual-gcn", "adjacency"),
@@ -46,16 +50,19 @@ CANDIDATES = (
     ("residual-favard", "high rate"),
     ("residual-favard", "jumping"),
     ("residual-favard", "adjacency"),
+    ("residual-favard", "three blocks"),
 )
 GRAPHS = (
     "texas", "cornell", "chameleon-filtered", "squirrel", "actor", "citeseer", "pubmed", "dblp", "coauthor-cs",
     "blogcatalog", "amazon-computers", "tolokers", "wake73", "tufts18", "mine-board",
 )  # fmt: skip
-# Graphs from the same source and with the same task; chameleon-filtered is a part of chameleon.
+# Graphs from the same source and with the same task; chameleon-filtered is a part of chameleon, and mine-board is built
+# as minesweeper was.
 FAMILIES = (
     frozenset(("chameleon", "squirrel", "chameleon-filtered", "squirrel-filtered")),
     frozenset(("texas", "cornell", "wisconsin")),
-    frozenset(("tolokers", "roman-empire", "amazon-ratings", "minesweeper", "questions")),
+    frozenset(("tolokers", "roman-empire", "amazon-ratings", "questions")),
+    frozenset(("minesweeper", "mine-board")),
     frozenset(CAMPUSES),
 )
 Key = tuple[str, str]
@@ -79,12 +86,13 @@ def measure(dataset: str, row: str, setting: str, root: str | None = None, secon
     source = Source.named(dataset, root)
     data = source.open()
     assert isinstance(data, NodeDataset)
-    config = config_with(row, setting, "auto")
+    config = adapted(config_with(row, setting, "auto"), data)
     val_nodes = len(data.split(source.protocol, 0).val)
     runs = []
     for number in range(1 if val_nodes >= FEW_NODES else FEW_NODES_SPLITS):
         split, deadline = data.split(source.protocol, number), time.monotonic() + seconds
         runs.append(Run(config, FullBatch(data, split, config), number))
+        runs[-1].train_epoch()
         while not runs[-1].finished and time.monotonic() < deadline:
             runs[-1].train_epoch()
     score = float(np.mean([run.best_score for run in runs])) if all(run.kept for run in runs) else None
@@ -204,7 +212,7 @@ def portfolio(regrets: Regrets, unseen: str | None = None, transductive: bool = 
         for name, found in regrets.items()
         if unseen is None or name not in family(unseen)
     }
-    return {f"{row}, {setting}": config_with(row, setting, "auto").for_own_data() for row, setting in choose(used)}
+    return {f"{row}, {setting}": config_with(row, setting, "auto") for row, setting in choose(used)}
 
 
 def family(dataset: str) -> frozenset[str]:

@@ -38,6 +38,7 @@ REDUCTION = 3  # a third of the candidates continues after each round
 REPEAT_SHARE = 0.5  # of the time limit; small graphs use what is left of it for more splits
 MAX_SPLITS = 5
 MAX_ENSEMBLE = 5
+MAX_ENCODED, BINS = 64, 16  # residual networks encode as many dense features, each in this many bins
 
 # The portfolios of `polybasis.experiments.portfolio`, by row and setting of the table of strong baselines: models and
 # hyperparameters, the one that serves most graphs first.
@@ -241,15 +242,24 @@ def race(
     return Race([entry.outcome() for entry in ranked], config, first.run)
 
 
-def candidates(transductive: bool = False) -> dict[str, Config]:
+def candidates(data: NodeDataset, transductive: bool = False) -> dict[str, Config]:
     """The configurations that compete.
 
     Args:
+        data: the data to train on.
         transductive: admit models that can predict only for the nodes they were trained on: those with label reuse or
             with rows of the adjacency matrix as features.
     """
     chosen = PORTFOLIO if transductive else INDUCTIVE_PORTFOLIO
-    return {name: Config.of(model, **values, preset="auto").for_own_data() for name, (model, values) in chosen.items()}
+    configs = {name: Config.of(model, **values, preset="auto") for name, (model, values) in chosen.items()}
+    return {name: adapted(config, data) for name, config in configs.items()}
+
+
+def adapted(config: Config, data: NodeDataset) -> Config:
+    """A configuration with the defaults for own data; residual networks encode features if these are few and dense."""
+    if config.model.name == "residual" and isinstance(data.x, torch.Tensor) and data.x.shape[1] <= MAX_ENCODED:
+        config = config.replace(bins=BINS)
+    return config.for_own_data()
 
 
 def _take_turns(entries: list[_Entry], data: NodeDataset, split: Split, seed: int, deadline: float) -> None:
@@ -326,7 +336,7 @@ def choose_config(
             see :func:`races_file`.
         on_candidate: called with the outcome of each candidate.
         configs: the candidates; by default :func:`candidates`, with transductive ones unless the source is tables,
-            whose models predict for other nodes.
+            whose models predict for other nodes. They are :func:`adapted` to the data.
 
     Raises:
         ValueError: if the source is a store.
@@ -335,7 +345,10 @@ def choose_config(
     data, races = source.open(), races_file(results)
     if not isinstance(data, NodeDataset):
         raise ValueError(f"{data.name} is a store; --model auto needs a graph folder, tables or a data set")
-    configs = candidates(transductive=source.kind != "tables") if configs is None else configs
+    if configs is None:
+        configs = candidates(data, transductive=source.kind != "tables")
+    else:
+        configs = {name: adapted(config, data) for name, config in configs.items()}
     portfolio = {name: config.to_dict() for name, config in configs.items()}
     identity = [portfolio, source.identity, protocol, split, seed, time_limit]
     key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]

@@ -150,7 +150,10 @@ def run(folder: Path, users: int, seed: int, amount_ratio: float, flags: list[st
 
 
 def page(lines: list[dict[str, Any]]) -> str:
-    """The page of all results."""
+    """The page of the latest result for each set of tables and flags."""
+    lines = list(
+        {tuple(line[name] for name in ("users", "seed", "amount_ratio", "flags")): line for line in lines}.values()
+    )
     rows = ["| " + " | ".join(COLUMNS.values()) + " |", "| --- " * len(COLUMNS) + "|"]
     for line in lines:
         ratio = "" if line["amount_ratio"] == fraud_tables.AMOUNT_RATIO else f", amounts times {line['amount_ratio']:g}"

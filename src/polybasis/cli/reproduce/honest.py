@@ -99,7 +99,7 @@ def portfolio(
     datasets: Annotated[
         str | None, typer.Option(help="Data sets, separated by commas; default: all that the choice is made on.")
     ] = None,
-    time_limit: Annotated[float, typer.Option(help="Seconds for a candidate on a data set.", min=1)] = 20.0,
+    time_limit: Annotated[float, typer.Option(help="Seconds for a candidate on a data set.", min=1)] = 10.0,
     jobs: Annotated[
         int | None, typer.Option(help="Candidates to train in parallel; default: one per core.", min=1)
     ] = None,

@@ -31,15 +31,18 @@ def readme(results: Rows, of_the_paper: list[Result] | None = None) -> str:
     datasets = [*known, *sorted(found - set(known))]
     parts = [
         "# Filters against strong baselines\n\n"
-        "Mean test score in percent with its 95 % confidence interval over splits (Student's t). All models see the "
-        "same splits. `residual-*` rows share one backbone: blocks of normalisation, filter, MLP and a skip "
-        "connection. `auto` chooses and trains a model in 60 seconds; its seconds per run leave out the choice. "
-        "Other programs ran on the machine, so seconds vary by a factor of several. Fewer than three splits have no "
-        "interval. "
-        "*Above* and *below* mean that the 95 % interval of the paired difference excludes zero, without a correction "
-        "for the number of comparisons. Every figure comes from the result lines in this folder; rows with the "
-        "hyperparameters of the paper's table share the lines of `../node-classification`. Command: `polybasis "
-        "reproduce honest`."
+        "Mean test score in percent with a 95 % confidence interval over splits (Student's t); no interval with fewer "
+        "than three splits. All models are trained and tested on the same splits.\n\n"
+        "- `residual-*` rows share one backbone: blocks of normalisation, filter and MLP with a skip connection. They "
+        "differ only in the filter.\n"
+        "- `auto` selects and trains a model within 60 seconds. The result may be an ensemble of up to five models. Its "
+        "seconds per run exclude the selection.\n"
+        "- *Above* and *below* mean that the 95 % interval of the paired difference excludes zero. Intervals are not "
+        "corrected for multiple comparisons.\n"
+        "- Seconds per run are for one thread. Other programs were running, so they are accurate to a factor of two or "
+        "three at best.\n\n"
+        "Every figure is computed from the JSON lines in this folder. Rows that use the same hyperparameters as the "
+        "table of the paper share its lines in `../node-classification`. To reproduce: `polybasis reproduce honest`."
     ]
     parts += [_section(name, results) for name in datasets]
     parts += _campuses(results)
@@ -80,15 +83,14 @@ def _section(dataset: str, results: Rows) -> str:
     if dataset in published()["one_split"]["datasets"] and reference:
         scores = [100 * line["test_score"] for line in reference]
         parts.append(
-            "The published models are trained several times on one fixed split, so their intervals are over seeds. "
-            f"Over the {len(scores)} random splits here, scores of residual-gcn range from {min(scores):.2f} to "
-            f"{max(scores):.2f}."
+            "The published scores are means over seeds on one fixed split. Over the "
+            f"{len(scores)} random splits used here, residual-gcn ranges from {min(scores):.2f} to {max(scores):.2f}."
         )
     return "\n\n".join(parts)
 
 
 def _campuses(results: Rows) -> list[str]:
-    """The networks of filters and ``auto`` against LINKX, the model that was proposed with these graphs."""
+    """The residual network and ``auto`` against LINKX, which was proposed for graphs of this kind."""
     rows, names = [], ("residual-favard", AUTO)
     for campus in CAMPUSES:
         own = {row: [line for line in results.get(row, []) if line["dataset"] == campus] for row in (*names, "linkx")}
@@ -98,7 +100,7 @@ def _campuses(results: Rows) -> list[str]:
         return []
     text = (
         "## Campuses: paired differences from LINKX\n\n"
-        "`residual-favard` is a single model; `auto` may be an ensemble of up to five models."
+        "`residual-favard` is a single model; `auto` may be an ensemble of up to five models, LINKX is a single model."
     )
     return [text, markdown_table(["campus", *names], rows)]
 
@@ -116,8 +118,8 @@ def _ensembles(ensembles: Rows, results: Rows) -> list[str]:
         return []
     header = ["data set", "model", "models", "splits", "ensemble", "one model", "paired difference"]
     text = (
-        "## Ensembles\n\nThe mean of the probabilities of models that differ in their seed, each with the epoch of its "
-        "best validation score."
+        "## Ensembles\n\nAn ensemble averages the probabilities of models trained from different seeds, each at the "
+        "epoch of its best validation score."
     )
     return [text, markdown_table(header, rows)]
 

@@ -1,9 +1,9 @@
-"""The portfolio of ``auto``, chosen so that an unseen graph is served well.
+"""Chooses the portfolio of ``auto`` from measurements on many graphs.
 
-Candidates are trained on the training nodes of several graphs, each alone and for the same time, and scored on the
-validation nodes. The regret of a candidate on a graph is how far it is behind the best one there, beyond what chance
-explains. A greedy search adds the candidate that most reduces the mean regret over the graphs. Leaving out the graph on
-which ``auto`` is then tested, and all graphs of the same family, makes that test fair.
+Every candidate is trained alone on every graph for the same short time and scored on the validation nodes. The regret
+of a candidate on a graph is its distance from the best candidate there, beyond one standard error. A greedy search adds
+the candidate that most reduces the mean regret. To test ``auto`` fairly on a graph, the portfolio is chosen without
+measurements on that graph and on all graphs of its family.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from polybasis.worker_pool import WorkerPool
 
 MEASUREMENTS = "portfolio.jsonl"
 SECONDS = 10.0  # about what a candidate has in a race of 60 seconds
-FEW_NODES, FEW_NODES_SPLITS = 1000, 3  # graphs with fewer validation nodes are measured on this many splits
+FEW_NODES, FEW_NODES_SPLITS = 1000, 3  # measure on three splits if there are fewer validation nodes than this
 SIZE = 6
-MAX_REGRET = 0.05  # larger regrets count as this, so that one graph does not decide alone
+MAX_REGRET = 0.05  # larger regrets are clipped, so that no single graph dominates
 # Rows and settings of the table of strong baselines.
 CANDIDATES = (
     ("mlp", "default"),
@@ -55,8 +55,7 @@ GRAPHS = (
     "texas", "cornell", "chameleon-filtered", "squirrel", "actor", "citeseer", "pubmed", "dblp", "coauthor-cs",
     "blogcatalog", "amazon-computers", "tolokers", "wake73", "tufts18", "mine-board",
 )  # fmt: skip
-# Graphs from the same source and with the same task; chameleon-filtered is a part of chameleon, and mine-board is built
-# as minesweeper was.
+# Graphs of the same kind: same source and task, subsets of one another, or the same construction.
 FAMILIES = (
     frozenset(("chameleon", "squirrel", "chameleon-filtered", "squirrel-filtered")),
     frozenset(("texas", "cornell", "wisconsin")),

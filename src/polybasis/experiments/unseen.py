@@ -1,4 +1,4 @@
-"""``auto`` on graphs that had no part in the choice of its portfolio, against the tuned models of each graph."""
+"""``auto`` on graphs that were not used to choose its portfolio, against the tuned models of each graph."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ def unseen_section(auto: list[Result], others: list[Result]) -> str:
         rows.append([dataset, str(len(own)), str(len(tuned)), f"{score:.2f}", by_validation, *cells])
     text = (
         "## auto on unseen graphs\n\n"
-        f"`auto` in 60 seconds on {len(rows)} graphs, against the tuned single models that have results on the same "
-        "splits: the one with the highest mean validation score, which is what tuning gives, and the one with the "
-        "highest mean test score, which nobody can choose. The portfolio of `auto` is the one that would have been "
-        "chosen without the graph and without all others of its family, such as the other campuses. `auto` may "
-        "train an ensemble of up to five models."
+        f"`auto` with a limit of 60 seconds on {len(rows)} graphs. It is compared with the tuned single models that "
+        "have results on the same splits: with the one that has the best mean validation score, which is what tuning "
+        "would select, and with the one that has the best mean test score, which nobody can select. The portfolio of "
+        "`auto` is chosen anew for each graph, without measurements on that graph or on related ones (for a campus, "
+        "all other campuses). `auto` may train an ensemble of up to five models."
     )
     if not rows:
         return text

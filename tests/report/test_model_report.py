@@ -222,7 +222,7 @@ def test_an_estimator_is_tested_on_nodes_outside_its_masks(tmp_path: Path) -> No
     assert f"On 50 test nodes, which were not used in training, its accuracy is {accuracy:.4f}" in text_of(page)
     assert [series["name"] for series in charts_of(page)["Training loss"]["series"]][:2] == ["model 1", "model 2"]
     classifier.save(tmp_path / "model")
-    with pytest.raises(ValueError, match="loaded from a file; use polybasis report"):
+    with pytest.raises(ValueError, match="loaded from a file; write its report with polybasis report"):
         pb.NodeClassifier.load(tmp_path / "model").report(tmp_path / "other.html")
 
 

@@ -1,4 +1,4 @@
-"""What the columns of the user's tables are: kept with a model, so that it reads further tables in the same way."""
+"""The roles of the columns in the user's tables, saved with a model so that it reads further tables the same way."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def refuse_other_columns(given: Collection[str], expected: Collection[str], tabl
     unknown = [name for name in given if name not in expected]
     if unknown:
         raise ValueError(
-            f"{table} has {_columns(unknown)}, which the model was not trained with; leave out such columns with "
+            f"{table} has {_columns(unknown)}, which the model was not trained with; drop such columns with "
             "drop=[..] or --drop"
         )
 

@@ -1,4 +1,4 @@
-"""Early stopping with few validation nodes of a class, whose score says little about a single epoch."""
+"""Early stopping when a class has few validation nodes, so that the score of a single epoch is noisy."""
 
 from __future__ import annotations
 

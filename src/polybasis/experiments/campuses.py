@@ -173,11 +173,12 @@ def readme(results: dict[str, dict[str, list[Result]]]) -> str:
     finished = {row: found for row, found in results.items() if all(found.values())}
     parts = [
         "# Across graphs: train on twenty campuses, test on eight others\n\n"
-        f"Mean accuracy in percent over {SPLITS} sets of test nodes of each campus (a quarter of its labelled nodes). "
-        "*20 others*: one model, trained on the campuses that are not in the table, with no label of the campus it is "
-        "tested on. *alone*: a model for each campus and split, trained on half of the labelled nodes of the campus. "
-        "Both use features that mean the same at every campus: status, year of graduation, and which other entries "
-        "are known. Settings are the same for all models and were not tuned. Command: `polybasis reproduce campuses`."
+        f"Mean accuracy in percent over {SPLITS} test sets of each campus (a quarter of its labelled nodes each). "
+        "*20 others* is one model, trained on the campuses that are not in the table, without any label of the campus "
+        "it is tested on. *alone* is a separate model for each campus and split, trained on half of the labelled nodes "
+        "of the campus. Both use features with the same meaning at every campus: status, year of graduation, and which "
+        "other entries are known. All models share the same settings, which were not tuned. Command: "
+        "`polybasis reproduce campuses`."
     ]
     rows = []
     for name in TEST_CAMPUSES:
@@ -196,8 +197,8 @@ def readme(results: dict[str, dict[str, list[Result]]]) -> str:
         difference = paired_difference(means[TOGETHER], means[ALONE])
         totals.append([row, *overall, f"{difference}", f"{found[TOGETHER][0]['seconds']:.0f}"])
     parts.append(
-        "Over the eight campuses; the 95 % interval of the paired difference has the means of the campuses as its "
-        "observations.\n\n"
+        "Means over the eight campuses. The 95 % interval of the paired difference has the means of the campuses as "
+        "its observations.\n\n"
         + markdown_table(["model", "20 others", "alone", "paired difference", "seconds to train on 20"], totals)
     )
     return "\n\n".join(parts)

@@ -92,13 +92,13 @@ def write_readme(folder: Path) -> None:
         "",
         "## Appendix: all rows",
         "",
-        "Ensembles included. The configurations of the presets published and tuned come with the package "
-        f"(`src/polybasis/presets`), those of other rows are in [`{CONFIGURATIONS}`]({CONFIGURATIONS}). {VERDICTS} "
-        "Epochs and seconds are those of one run on one thread, summed over an ensemble.",
+        "This table includes ensembles. The presets `published` and `tuned` ship with the package "
+        f"(`src/polybasis/presets`); the configurations of other rows are in [`{CONFIGURATIONS}`]({CONFIGURATIONS}). "
+        f"{VERDICTS} Epochs and seconds are per run on one thread, summed over an ensemble.",
         *dataset_sections(compared, level=3),
         "",
-        f"{len(results)} runs and {len(confirmed)} on fresh splits, {_minutes(results + confirmed) / 60:.2f} hours of "
-        "training in total, one thread each.",
+        f"In total, {len(results)} runs, and {len(confirmed)} on fresh splits, took "
+        f"{_minutes(results + confirmed) / 60:.2f} hours of training on one thread each.",
     ]
     write_atomically(folder / "README.md", ("\n".join(parts) + "\n").encode())
     write_configurations(rows, folder / CONFIGURATIONS)
@@ -153,13 +153,13 @@ def _paired_section(rows: Rows, fresh: Rows, folder: Path) -> list[str]:
         "",
         markdown_table(header, lines),
         "",
-        "FavardGNN and OptBasisGNN have their published hyperparameters. Differences are paired by split: mean and "
-        "95 % t interval; *ahead* and *behind* mean that the interval excludes zero. p is two-sided and adjusted for "
-        "the ten comparisons of its column by Holm's method. The baseline is the tuned one with the highest mean test "
-        "score on the first twenty splits, a choice that favours it there; it was fixed before the fresh splits "
+        "FavardGNN and OptBasisGNN use their published hyperparameters. Differences are paired by split and given with "
+        "their 95 % t interval; *ahead* and *behind* mean that the interval excludes zero. p is two-sided and adjusted "
+        "by Holm's method for the ten comparisons of its column. The baseline is the tuned one with the highest mean "
+        "test score on the first twenty splits, a choice that favours it there; it was fixed before the fresh splits "
         f"({fresh_splits.SPLITS[0]} to {fresh_splits.SPLITS[-1]}) were run. Splits of one graph overlap, so all "
-        "intervals on this page are about other splits of the same graph, not about other graphs. "
-        "[All baselines](#appendix-all-baselines-paired).",
+        "intervals on this page describe other splits of the same graph, not other graphs. "
+        "See also [all baselines](#appendix-all-baselines-paired).",
         "",
         "![Paired differences of the paper's models from the best tuned baseline](paired.png)",
     ]
@@ -215,8 +215,8 @@ def _fresh_section(fresh: Rows) -> list[str]:
         "",
         "## Fresh splits",
         "",
-        "Configurations as committed, frozen before these splits were run, once each. No search has used these splits. "
-        f"The paper's figures are those of the same model. {_missing(fresh)}",
+        "The committed configurations were frozen before these splits were run, once each. These splits were never "
+        f"used for tuning. The paper's figures are for the same model. {_missing(fresh)}",
         "",
         markdown_table(header, lines),
     ]
@@ -269,13 +269,13 @@ def _agreement_section(compared: list[Row], rows: Rows, folder: Path) -> list[st
         "",
         "## Agreement with the paper",
         "",
-        f"Single models against single models, first twenty splits; {summary}.",
+        f"Single models are compared with single models on the first twenty splits; {summary}.",
         "",
         markdown_table(["model", *DATASETS], lines),
         "",
-        f"Difference from the paper's mean. {VERDICTS} The paper's interval is the larger side of a 95 % bootstrap "
-        "interval over 20 splits, as in the authors' code, and is taken as 1.96 standard errors. Hyperparameters are "
-        "the published ones, else tuned ones (marked t).",
+        f"Each cell shows the difference from the paper's mean. {VERDICTS} The paper's interval is the larger side of "
+        "a 95 % bootstrap interval over 20 splits, as in the authors' code, and is treated as 1.96 standard errors. "
+        "Hyperparameters are the published ones if available, and otherwise tuned (marked t).",
         "",
         "![Our means against the paper's, with both intervals](agreement.png)",
     ]
@@ -324,7 +324,7 @@ def _changes_section(rows: Rows) -> list[str]:
         "",
         "## Single models with other hyperparameters than the published ones",
         "",
-        "First twenty splits. The paper's best is the highest mean of its column, of a single model.",
+        "First twenty splits. The paper's best is the highest mean of its column, by a single model.",
         "",
         markdown_table(header, lines),
     ]
@@ -353,8 +353,8 @@ def _ensembles_section(rows: Rows) -> list[str]:
         "",
         "## Ensembles",
         "",
-        "First twenty splits. The paper reports no ensembles: its figures are those of single models, and so is the "
-        "published model of the paired column.",
+        "First twenty splits. The paper reports no ensembles: its figures, and the published model in the paired "
+        "column, are single models.",
         "",
         markdown_table(header, lines),
         *_untuned_splits(rows),
@@ -374,8 +374,8 @@ def _untuned_splits(rows: Rows) -> list[str]:
         return []
     return [
         "",
-        f"The row `tuned` of citeseer was tuned on splits 0 to {TUNED_SPLITS - 1}. On the other splits, with "
-        f"the paper's best being {mean:.2f} ± {interval:.2f} ({name}, one model):",
+        f"The citeseer row `tuned` was tuned on splits 0 to {TUNED_SPLITS - 1}. The next table shows the other splits; "
+        f"the paper's best is {mean:.2f} ± {interval:.2f} ({name}, one model):",
         "",
         markdown_table(["model", "preset", "models", "splits", "citeseer"], lines),
     ]
@@ -396,8 +396,8 @@ def _deduplicated_section(rows: Rows) -> list[str]:
         "",
         "## Data sets without duplicate nodes, and two small ones",
         "",
-        "`polybasis reproduce node-classification --deduplicated`. chameleon-filtered and tolokers have ten splits of "
-        "their own, texas and cornell twenty random ones.",
+        "Generated by `polybasis reproduce node-classification --deduplicated`. chameleon-filtered and tolokers have "
+        "ten published splits; texas and cornell use twenty random splits.",
         "",
         markdown_table(["model", *names], lines),
         "",
@@ -417,7 +417,8 @@ def _all_baselines_section(rows: Rows) -> list[str]:
         "",
         "## Appendix: all baselines, paired",
         "",
-        "The paper's models with published hyperparameters minus each single baseline, first twenty splits.",
+        "Score of the paper's models with published hyperparameters minus that of each single baseline, first twenty "
+        "splits.",
         "",
         *table,
     ]

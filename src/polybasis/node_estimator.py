@@ -49,8 +49,8 @@ class NodeEstimator(Parameters, ABC):
     initialised to the class prior, predictions do not depend on the size of the graph, and training on more than 20,000
     nodes is shorter.
 
-    Attributes set by :meth:`fit`: ``model_``, ``config_``, ``val_score_``, ``epochs_``, ``history_`` (a dictionary of
-    ``epoch``, ``train_loss`` and ``val_score`` per epoch) and, with ``model="auto"``, ``candidates_``.
+    :meth:`fit` sets ``model_``, ``config_``, ``val_score_``, ``epochs_``, ``history_`` (a dictionary of ``epoch``,
+    ``train_loss`` and ``val_score`` per epoch) and, with ``model="auto"``, ``candidates_``.
     """
 
     def __init__(

@@ -49,8 +49,8 @@ class OnGraph(BaseEstimator):  # type: ignore[misc]
         graph: the graph, N nodes.
         features: features of all nodes, (N, F), as for ``estimator.fit``; or None.
 
-    Attributes set by :meth:`fit`: ``estimator_``, ``n_features_in_`` and, for classification, ``classes_``. ``clone``
-    copies the estimator and shares the graph and the features.
+    :meth:`fit` sets ``estimator_``, ``n_features_in_`` and, for classification, ``classes_``. ``clone`` copies the
+    estimator and shares the graph and the features.
 
     >>> import numpy as np, polybasis as pb
     >>> from sklearn.model_selection import cross_val_score

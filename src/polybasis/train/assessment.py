@@ -65,7 +65,7 @@ class Comparison:
 
     @property
     def beaten(self) -> bool:
-        """Whether the model is better than the baseline beyond chance."""
+        """Whether the model is significantly better than the baseline."""
         return self.advantage.low > 0
 
 
@@ -143,7 +143,7 @@ def assess(
         try:
             outputs["columns only"] = columns_only(objective, data, split, trained.config.feature_transform)
         except ImportError:
-            notes.append("The columns-only baseline is left out: install scikit-learn to have it.")
+            notes.append("The columns-only baseline is left out: install scikit-learn to include it.")
     y, better = data.y[split.test], sign(trained.metric)
     drawn = bootstrap(outputs, y, trained.metric, trained.target, resamples, seed)
     values = {name: metrics.score(trained.metric, trained.target, found, y) for name, found in outputs.items()}
@@ -162,7 +162,7 @@ def assess(
         rarer, count = rarer_class(y)
         label = repr(str(data.classes[rarer]))
         if count == 0:
-            warnings = [f"No test node is of class {label}, so {trained.metric} says nothing. Label more nodes."]
+            warnings = [f"No test node is of class {label}, so {trained.metric} is meaningless. Label more nodes."]
         else:
             nodes = f"{count} of {len(y):,} test nodes {'is' if count == 1 else 'are'}"
             warnings.append(
@@ -179,6 +179,6 @@ def _warning(comparison: Comparison, score: Estimate, metric: Metric) -> str:
     if high < 0:
         return f"The model is worse than {what}: {scores}."
     return (
-        f"The model is not clearly better than {what}: {scores}, and the difference may be chance "
+        f"The model is not clearly better than {what}: {scores}, and the difference may be due to chance "
         f"(95 % interval {low:+.4g} to {high:+.4g})."
     )

@@ -1,6 +1,6 @@
 r"""
-Train on a graph larger than memory
-===================================
+A graph larger than memory, step by step
+========================================
 
 polybasis can keep a graph on disk, compute the optimal basis of its features block by block under a memory limit, and
 train models on mini-batches of rows without opening the graph again.

@@ -64,7 +64,7 @@ show({"before": before, "after": after})
 
 learned = pb.GraphFilter(K=10).fit(graph, before, after)
 print(f"root mean square error: {learned.mse_**0.5:.2f} of 255 levels")
-print(f"of which rounding costs {1 / 12**0.5:.2f}")
+print(f"error of rounding alone: {1 / 12**0.5:.2f}")
 
 # %%
 # Eleven coefficients explain the picture up to rounding. The next figure compares their response with the secret one.

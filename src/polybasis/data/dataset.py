@@ -126,7 +126,7 @@ class LabelledNodes:
             raise ValueError(f"unknown split protocol {protocol!r}; expected one of {', '.join(PROTOCOLS)}")
         if protocol == "fixed":
             if not self.fixed_splits:
-                raise ValueError(f"{self.name} has no splits of its own; use a protocol other than 'fixed'")
+                raise ValueError(f"{self.name} has no published splits; use a protocol other than 'fixed'")
             masks = self.fixed_splits[seed % len(self.fixed_splits)]
             return Split(*((mask & is_known(self.y)).nonzero()[:, 0] for mask in masks))
         rng = np.random.default_rng([seed, zlib.crc32(self.name.encode()), zlib.crc32(protocol.encode())])

@@ -39,7 +39,7 @@ def optimal_basis(graph: Graph, x: Signal, K: int) -> OptimalBasis:
 
     Returns:
         The basis, with ``vectors`` in the data type of ``x``; NumPy arrays if ``x`` is one. On a batch of G graphs,
-        every graph has a basis of its own: ``gamma`` and ``sqrt_beta`` have the shape (K+1, G, d), ``rank`` (G, d).
+        every graph has its own basis: ``gamma`` and ``sqrt_beta`` have the shape (K+1, G, d), ``rank`` (G, d).
         With ``normalization="rw"``, norms and inner products are weighted by degrees: :math:`\langle u, v\rangle =
         \sum_i d_i u_i v_i`, where an isolated node has :math:`d_i = 1`.
 

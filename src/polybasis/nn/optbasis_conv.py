@@ -90,7 +90,7 @@ def check_single(graph: Graph) -> None:
     """Checks that a graph is not a batch.
 
     Raises:
-        ValueError: If it is: each graph of a batch has polynomials of its own, so a channel has no single response.
+        ValueError: If it is a batch: each graph has its own polynomials, so a channel has no single response.
     """
     if graph.ptr is not None:
         raise ValueError(

@@ -90,7 +90,7 @@ def _signature(start: Config) -> list[tuple[str, Any, Any]]:
 
 
 def _choices(name: str, default: Any, annotation: Any) -> list[Any] | None:
-    """The choices for an argument of an own model; None if it is not searched."""
+    """Returns the choices for an argument of a custom model; None if it is not searched."""
     if get_origin(annotation) is Literal:
         return list(get_args(annotation))
     if isinstance(default, bool):

@@ -307,7 +307,7 @@ def refuse_classes(lowest: int, largest: int, nodes: int) -> None:
 
 
 def edge_homophily(dataset: NodeDataset) -> float:
-    """The fraction of edges that join nodes of the same class, among edges between nodes of known class.
+    """Returns the fraction of edges that join nodes of the same class, among edges between nodes of known class.
 
     Args:
         dataset: nodes with classes; the result is NaN for other targets.

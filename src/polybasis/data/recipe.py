@@ -121,8 +121,9 @@ class Recipe:
     """Converts columns, matched by name, to features.
 
     Numbers are standardised, and missing ones are replaced by the median. Booleans become 0 and 1, and missing ones are
-    replaced by the more common value. Categories are one-hot encoded, and rare and unseen ones share one feature. If a
-    column has missing values, an extra feature marks them. The recipe depends only on the rows given to :meth:`learn`.
+    replaced by the more common value. Categories are one-hot encoded. Rare and unseen categories share one feature; if
+    no category is rare, unseen ones are all zeros. If a column has missing values, an extra feature marks them. The
+    recipe depends only on the rows given to :meth:`learn`.
 
     Attributes:
         columns: the columns, in the order of the features.

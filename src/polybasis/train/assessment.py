@@ -1,7 +1,7 @@
-"""A test score with its uncertainty, next to baselines that do not use the graph.
+"""A test score with its uncertainty, compared with baselines that do not use the graph.
 
-All models are scored on the same bootstrap resamples of the test nodes, so the interval of a difference is that of the
-paired bootstrap.
+All models are scored on the same bootstrap resamples of the test nodes, so intervals of differences are paired
+bootstrap intervals.
 """
 
 from __future__ import annotations
@@ -71,14 +71,14 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Assessment:
-    """The test score of a model, next to baselines.
+    """The test score of a model, compared with baselines.
 
     Attributes:
         metric: the metric of all scores.
         nodes: number of test nodes.
         score: the score of the model.
         baselines: the baselines.
-        warnings: sentences about what the model does not do better than a baseline, and what was left out.
+        warnings: baselines that the model does not clearly beat, baselines that were left out, and too few test nodes.
     """
 
     metric: Metric
@@ -105,7 +105,7 @@ class Assessment:
 def assess(
     trained: TrainedModel, data: NodeDataset, split: Split, *, resamples: int = RESAMPLES, seed: int = 0
 ) -> Assessment:
-    """Scores a model on test nodes, next to a constant prediction and to a linear model of the features.
+    """Compares the test score of a model with those of a constant prediction and a linear model of the features.
 
     The linear model is scikit-learn's logistic regression or ridge regression on the standardised features, with the
     class weights and sample weights of the model. It is left out without scikit-learn or without features.

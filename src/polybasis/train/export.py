@@ -96,7 +96,7 @@ def export(trained: TrainedModel, path: Path, data: NodeDataset, *, any_graph: b
 
 
 def _edges(graph: Graph) -> dict[str, Tensor]:
-    """Every edge in both directions, and the weights if there are any."""
+    """Returns every edge in both directions, and the weights if there are any."""
     found = {"edge_index": graph.edge_index()}
     return found if graph.weight is None else found | {"edge_weight": graph.weight.float()}
 

@@ -38,12 +38,12 @@ class TableSchema:
     kinds: Mapping[str, Kind] | None = field(default=None, hash=False)
 
     def to_dict(self) -> dict[str, Any]:
-        """The schema as a dictionary that JSON can hold, without ``task`` and ``kinds``: the model records them."""
+        """Converts the schema to a dictionary for JSON, without ``task`` and ``kinds``, which the model records."""
         return {"id": self.id, "target": list(self.target), "drop": list(self.drop), "merge": self.merge}
 
     @classmethod
     def from_dict(cls, document: Any, task: TargetKind, kinds: Mapping[str, Kind] | None) -> TableSchema:
-        """The inverse of :meth:`to_dict`.
+        """Creates a schema from a dictionary of :meth:`to_dict`.
 
         Args:
             document: the dictionary.

@@ -114,7 +114,7 @@ class BasisStore(LabelledNodes):
         return len(self.rows)
 
     def node_names(self) -> list[Any]:
-        """The name of every row's node, or its number."""
+        """Returns the name of the node of every row, or its number."""
         names: list[Any] = (self.rows if self.nodes is None else self.nodes).tolist()
         return names
 

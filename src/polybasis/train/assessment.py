@@ -88,12 +88,12 @@ class Assessment:
     warnings: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """The assessment as plain Python objects."""
+        """Converts the assessment to plain Python objects."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, document: dict[str, Any]) -> Assessment:
-        """The inverse of :meth:`to_dict`."""
+        """Creates an assessment from the result of :meth:`to_dict`."""
         baselines = tuple(
             Comparison(item["name"], Estimate(**item["score"]), Estimate(**item["advantage"]))
             for item in document["baselines"]

@@ -65,7 +65,7 @@ class Job:
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
     def checkpoint(self, results: Path) -> Path:
-        """The checkpoint of this job when its results go to a file."""
+        """Returns the path of the checkpoint of this job if its results go to a given file."""
         return _checkpoints(results) / f"{self.key}.safetensors"
 
     def has_checkpoint(self, results: Path) -> bool:

@@ -250,7 +250,7 @@ class TrainedModel:
         return replace(self, threshold=choose_threshold(probabilities, data.y[nodes].numpy(), **criterion))
 
     def split_of(self, data: Data) -> Split | None:
-        """The split the model was trained on; None if it was trained on other data."""
+        """Returns the split that the model was trained on; None if it was trained on other data."""
         made = self.provenance
         return data.split(made["protocol"], made["split"]) if made.get("data") == data.dataset_identity else None
 

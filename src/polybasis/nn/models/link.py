@@ -51,7 +51,7 @@ class LINK(Model):
         return self.lin(*self.precompute(x, graph).values)
 
     def precompute(self, x: Inputs, graph: Graph) -> Precomputed:
-        """The adjacency matrix."""
+        """Returns the adjacency matrix."""
         return x if isinstance(x, Precomputed) else Precomputed((graph.derived(adjacency_rows),))
 
 

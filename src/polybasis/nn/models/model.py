@@ -81,7 +81,7 @@ class Model(torch.nn.Module, ABC):
         return bias
 
     def bias_response(self, graph: Graph) -> Tensor | None:
-        """The change of the outputs with the output bias, (N, out_channels), if a filter follows it; None if it is 1.
+        """Returns the derivative of the outputs with respect to the output bias, (N, out_channels), or None if it is 1.
 
         Args:
             graph: the graph, N nodes.

@@ -1,11 +1,11 @@
-"""Callbacks of training: a CSV file, TensorBoard, MLflow, and an end of training at a score.
+"""Training callbacks that log to CSV, TensorBoard or MLflow, or stop training at a given score.
 
     python examples/callbacks.py --csv history.csv --stop-at 0.9
     python examples/callbacks.py --tensorboard runs/callbacks
     python examples/callbacks.py --mlflow
 
-A callback takes the progress after each epoch. ``pb.StopTraining`` ends training and keeps the best model so far.
-TensorBoard and MLflow are not among the dependencies of polybasis: pip install tensorboard mlflow
+A callback receives the progress after each epoch. ``pb.StopTraining`` ends training and keeps the best model so far.
+TensorBoard and MLflow are not dependencies of polybasis; install them with pip install tensorboard mlflow
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def metrics(progress: Progress) -> dict[str, float]:
 
 
 def to_csv(path: Path) -> Callback:
-    """Appends a line for each epoch, so that the file can be read during training."""
+    """Appends one line per epoch, so that you can read the file during training."""
     path.write_text("epoch,train_loss,val_score\n")
 
     def on_epoch(progress: Progress) -> None:
@@ -65,7 +65,7 @@ def stop_at(score: float) -> Callback:
 
 
 def every(callbacks: Sequence[Callback]) -> Callback:
-    """One callback that calls several, in order."""
+    """Combines several callbacks, called in order."""
 
     def on_epoch(progress: Progress) -> None:
         for callback in callbacks:

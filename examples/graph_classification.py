@@ -2,9 +2,9 @@
 
     python examples/graph_classification.py --data-root data/tu --dataset MUTAG --filter optbasis
 
-Every fold holds out a tenth of the graphs for the test and a tenth of the others for validation. The epoch is chosen by
-validation accuracy, and the test graphs are seen once, by the model of that epoch (Errica et al., 2020). Finished folds
-are lines of ``--out``; the same command skips them.
+Each fold holds out a tenth of the graphs for testing and a tenth of the others for validation. The epoch is chosen by
+validation accuracy, and the test graphs are evaluated once, with the model of that epoch (Errica et al., 2020).
+Finished folds are lines of ``--out``; if you run the command again, it skips them.
 """
 
 from __future__ import annotations

@@ -167,7 +167,7 @@ def test_invalid_arguments_are_refused() -> None:
         pb.NodeClassifier("gat").fit(DATA.graph, DATA.x, NAMES)
     with pytest.raises(ValueError, match="optbasisgnn has no argument 'depth'"):
         pb.NodeClassifier(depth=3).fit(DATA.graph, DATA.x, NAMES)
-    with pytest.raises(ValueError, match="pass K inside config, or no config"):
+    with pytest.raises(ValueError, match="pass K as part of config, or omit config"):
         pb.NodeClassifier(config=Config.of("gcn"), K=3).fit(DATA.graph, DATA.x, NAMES)
     classifier.fit(DATA.graph, DATA.x, NAMES)
     with pytest.raises(ValueError, match="pass both graph and X, or neither"):

@@ -109,7 +109,7 @@ def test_invalid_input_is_rejected() -> None:
     with pytest.raises(ValueError, match="not finite"):
         pb.GraphFilter().fit(graph, x, torch.full((10,), torch.nan))
     batch = pb.Graph.from_edge_index([[0, 2], [1, 3]], batch=torch.tensor([0, 0, 1, 1]))
-    with pytest.raises(ValueError, match="graph is a batch of 2; GraphFilter fits one graph"):
+    with pytest.raises(ValueError, match="graph is a batch of 2; GraphFilter fits a single graph"):
         pb.GraphFilter().fit(batch, x[:4], x[:4])
     with pytest.raises(ValueError, match="ridge"):
         pb.GraphFilter(ridge=-1).fit(graph, x, x)

@@ -64,7 +64,7 @@ def overview() -> str:
             rows += [f"   * - :ref:`{name} <command-{name.replace(' ', '-')}>`", f"     - {summary}"]
     rows += [
         "   * - :ref:`reproduce .. <reproduce>`",
-        "     - Reproduce tables and figures of the paper and of the results.",
+        "     - Reproduce the tables and figures of the paper and of the results pages.",
     ]
     return "\n".join([".. list-table::", "   :widths: 25 75", "", *rows, ""])
 

@@ -2,8 +2,8 @@
 Six bases of the same polynomials
 =================================
 
-Everything a filter of degree 6 can do, it can do in each of these bases. They differ in where their functions are large
-and in how alike they are, which is what an optimiser notices.
+Each of these bases can express every filter of degree 6. They differ in where their functions are large and in how
+strongly these are correlated, which determines how easily coefficients can be optimised.
 """
 
 import matplotlib.pyplot as plt

@@ -2,9 +2,9 @@
 Condition numbers of eight bases
 ================================
 
-The condition number of filter learning on a photograph, one dot for each combination of filters: the factor by which
-the steepest direction of the loss exceeds the flattest. Photographs are smooth, so their energy is at one end of the
-spectrum, where the functions of a fixed basis are nearly alike. In the optimal basis the number is 1.
+The condition number of filter learning on a photograph, one dot per combination of filters. It is the ratio between the
+largest and the smallest curvature of the loss. Photographs are smooth, so their energy is concentrated at one end of
+the spectrum, where the functions of a fixed basis look nearly alike. In the optimal basis, the condition number is 1.
 """
 
 from polybasis.data.images import sample_photograph

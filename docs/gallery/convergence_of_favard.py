@@ -2,9 +2,10 @@
 How a learned basis converges
 =============================
 
-Three filters of one picture, learned with Adam over 240 epochs. A free recurrence, as in the paper, may move
-its weight function off the spectrum, where a small step of the recurrence is a large one of the filter: the loss jumps.
-A recurrence bounded by canonical moments cannot, and an optimiser that undoes bad steps does the rest.
+Three filters of one picture, learned with Adam over 240 epochs. With a free recurrence, as in the paper, the weight
+function may move off the spectrum. A small step in the recurrence then becomes a large step in the filter, and the loss
+jumps. Bounding the recurrence by canonical moments prevents this. An optimiser that undoes bad steps removes the
+remaining jumps.
 """
 
 from polybasis.data.images import sample_photograph

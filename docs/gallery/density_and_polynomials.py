@@ -2,8 +2,8 @@
 The optimal polynomials follow the signal
 =========================================
 
-Two signals on one graph: one smooth, one oscillating. Their energy lies on different parts of the spectrum, and their
-optimal polynomials are orthogonal with respect to that energy.
+Two signals on one graph: one smooth, one oscillating. Their energy is concentrated in different parts of the spectrum,
+and the optimal polynomials of each signal are orthogonal with respect to its spectral density.
 """
 
 import matplotlib.pyplot as plt

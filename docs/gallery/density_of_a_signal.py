@@ -1,9 +1,9 @@
 """
-A few numbers know the spectrum of a signal
-===========================================
+Estimate the spectral density of a signal
+=========================================
 
-The energy of a signal to the left of each eigenvalue, exactly, from all 900 eigenvectors, and as the weight function of
-its optimal basis sees it. Degree K needs K products with the graph, and K+1 steps.
+The cumulative energy of a signal over the spectrum, computed exactly from all 900 eigenvectors and approximated by the
+weight function of its optimal basis. Degree K needs K products with the graph and gives a step function with K+1 steps.
 """
 
 import matplotlib.pyplot as plt

@@ -1,9 +1,8 @@
 """
-Every recurrence is a basis
-===========================
+Every recurrence defines an orthonormal basis
+=============================================
 
-Four sequences of positive numbers, and the weight functions for which Favard's theorem says that the polynomials of the
-recurrence are orthonormal.
+Four recurrences, and the weight functions for which their polynomials are orthonormal by Favard's theorem.
 """
 
 import matplotlib.pyplot as plt

@@ -2,9 +2,9 @@
 A photograph through learned filters
 ====================================
 
-Brightness and the two colour channels each pass through a filter of their own. Left: the true filters. Middle: filters
-of degree 10 that were learned from the pictures before and after, in closed form. Right: the difference, amplified
-until it is visible.
+Brightness and the two colour channels each pass through their own filter. Left: the true filters. Middle: filters
+of degree 10, learned in closed form from the pictures before and after. Right: the difference, amplified to make it
+visible.
 """
 
 from polybasis.data.images import sample_photograph

@@ -2,8 +2,8 @@
 One space, two bases
 ====================
 
-A signal that is 1 at the centre of a grid, its powers :math:`P^k x`, and the optimal basis of the space they span. The
-powers become ever more alike; the vectors of the optimal basis are orthogonal.
+A delta signal at the centre of a grid, the vectors :math:`P^k x`, and the optimal basis of the space they span. The
+powers look more and more alike; the vectors of the optimal basis are orthogonal.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,9 @@
 The filters of a trained model
 ==============================
 
-OptBasisGNN on a graph whose edges mostly join different classes: the response of every hidden channel, and their
-distribution. In grey the eigenvalues of the graph. The single eigenvalues outside the bulk carry the classes.
+OptBasisGNN on a graph whose edges mostly join different classes: the response of every hidden channel, and the
+distribution of these responses. The eigenvalues of the graph are shown in grey. The isolated eigenvalues outside the
+bulk carry the information about the classes.
 """
 
 import polybasis as pb

@@ -2,10 +2,10 @@
 The weight functions that FavardGNN learns
 ==========================================
 
-Each hidden channel learns a recurrence, and each recurrence belongs to a weight function: where on the spectrum the
-channel tells signals apart. Here they are cumulated from left to right, with the Chebyshev weight in orange. The
-spectrum ends at the dotted lines, but the recurrence of the paper starts on an interval twice as long, and stays there;
-``recurrence="bounded"`` keeps it inside.
+Each hidden channel learns a recurrence, and each recurrence corresponds to a weight function, which shows where on the
+spectrum the channel distinguishes signals. The figure shows cumulative weight functions, with the Chebyshev weight in
+orange. The spectrum ends at the dotted lines, but the paper's recurrence starts on an interval twice as long and stays
+there. ``recurrence="bounded"`` keeps the weight function on the spectrum.
 """
 
 import polybasis as pb

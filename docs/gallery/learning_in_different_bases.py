@@ -2,8 +2,8 @@
 The basis decides how fast a filter is learned
 ==============================================
 
-A filter of degree 10 is fitted by gradient descent, with its coefficients in five bases. All of them can express the
-same filters. The condition number of the Hessian differs, and with it the number of steps.
+A filter of degree 10 is fitted by gradient descent in five bases. All of them can express the same filters, but the
+condition number of the Hessian differs, and with it the number of steps.
 """
 
 import matplotlib.pyplot as plt

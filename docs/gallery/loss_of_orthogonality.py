@@ -2,8 +2,8 @@
 What rounding does to a basis
 =============================
 
-The three-term recurrence in float32 loses the orthogonality of its vectors as soon as an eigenvector has converged. The
-kernels measure the loss and reorthogonalise only where they must.
+In float32, the three-term recurrence loses the orthogonality of its vectors as soon as an eigenvector has converged.
+The kernels estimate this loss and reorthogonalise only when necessary.
 """
 
 import matplotlib.pyplot as plt

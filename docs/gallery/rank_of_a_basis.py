@@ -2,9 +2,9 @@ r"""
 Where a basis ends
 ==================
 
-A star has three eigenvalues, so a signal on it has a basis of three vectors, whatever the degree. The matrix
-:math:`|V^\top V|` should be diagonal. The textbook recurrence in float32 carries on, normalises rounding errors, and
-obtains vectors that repeat the first ones; the kernels measure the rank and end the basis.
+A star graph has three distinct eigenvalues, so the basis of a signal on it has at most three vectors, whatever the
+degree. The matrix :math:`|V^\top V|` should be diagonal. In float32, the textbook recurrence continues, normalises
+rounding errors and produces vectors that repeat the first ones. The kernels detect the rank and end the basis.
 """
 
 import matplotlib.pyplot as plt

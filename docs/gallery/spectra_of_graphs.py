@@ -2,8 +2,8 @@
 Spectra of graphs
 =================
 
-Where the eigenvalues of the propagation operator lie, for six graphs. ``spectral_density`` estimates the histogram from
-random signals and computes no eigenvalue, so it also works for graphs with millions of nodes.
+The distribution of the eigenvalues of the propagation operator for six graphs. ``spectral_density`` estimates it from
+random signals without computing any eigenvalue, so it also works for graphs with millions of nodes.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,8 @@
 The spectrum of a signal
 ========================
 
-Where on the spectrum of a grid a photograph-like signal has its energy, and the filter that its blurred copy has been
-through, learned from the two.
+The distribution of the energy of a photograph-like signal over the spectrum of a grid, and the blur filter, learned
+from the signal and its blurred copy.
 """
 
 import networkx

@@ -2,41 +2,42 @@
 Use a cluster with Ray
 ======================
 
-Precompute a store on several machines, share a search for hyperparameters among them, and spread the jobs of a table:
-one flag, and the same results as on one machine.
+Precompute a store on several machines, distribute a hyperparameter search, and distribute the jobs of a results table.
+All of this takes one flag and gives the same results as on one machine.
 """
 
 # %%
-# What a cluster is good for
-# --------------------------
+# When to use a cluster
+# ---------------------
 #
-# The channels of a signal never meet in a polynomial filter of the features, so machines that compute different
-# channels have nothing to say to each other. The same holds for the trials of a search and the jobs of a table.
-# polybasis therefore uses `Ray <https://www.ray.io>`__ as a queue of independent jobs that survives the loss of a
-# machine, and nothing more. Install it with ``pip install 'polybasis[ray]'``.
+# A polynomial filter of the features processes each channel independently, so machines that compute different channels
+# need no communication. The same is true of the trials of a search and the jobs of a table. polybasis therefore uses
+# `Ray <https://www.ray.io>`__ only as a queue of independent jobs that survives the loss of a machine. Install it with
+# ``pip install 'polybasis[ray]'``.
 #
-# Start Ray once on each machine. All of them must see the same files under the same paths, as on a network file system:
+# Start Ray once on each machine. All machines need access to the same files under the same paths, for example through a
+# network file system:
 #
 # .. code-block:: console
 #
 #    ray start --head --port 6379                # on the first machine, here called head
 #    ray start --address head:6379               # on each of the others
 #
-# From then on, ``--ray head:6379`` sends jobs there, and so does ``--ray auto`` on any of these machines. On a machine
-# without a cluster, ``--ray auto`` starts Ray for the duration of the command, which is good enough to try it.
+# Then ``--ray head:6379`` sends jobs to this cluster, and so does ``--ray auto`` on any of its machines. On a machine
+# without a cluster, ``--ray auto`` starts Ray for the duration of the command, which is enough to try it.
 #
-# A graph, and its store on one machine
-# -------------------------------------
+# Compute a store on one machine
+# ------------------------------
 #
-# A random graph with heavy-tailed degrees serves as an example. Under a tight memory limit its 32 features fall into
-# several blocks:
+# As an example, generate a random graph with heavy-tailed degrees. Under a tight memory limit, its 32 features are
+# split into several blocks:
 
 import tempfile
 from pathlib import Path
 
 import polybasis as pb
 
-folder = Path(tempfile.mkdtemp())  # where the files of this page go
+folder = Path(tempfile.mkdtemp())  # holds the files of this page
 sizes = {"nodes": 50_000, "edges": 200_000, "features": 32}
 graph = pb.store.make_synthetic(folder / "graph", **sizes, labelled=0.1)
 plan = pb.store.plan_precompute(graph, K=8, memory=650 << 20, rows=5_000)
@@ -44,15 +45,15 @@ print(f"{len(plan.blocks)} blocks, {plan.memory >> 20} MiB each")
 alone = pb.store.precompute(graph, folder / "alone", K=8, memory=650 << 20)
 
 # %%
-# The same store on the cluster
-# -----------------------------
+# Compute the same store on the cluster
+# -------------------------------------
 #
-# Each block is a job that asks Ray for as many processors as one machine would use and for the memory of the plan, so
-# that Ray runs as many at a time as fit. A block is written whole or not at all; if its machine is lost, another one
-# computes it again.
+# Each block is a job. It requests the processors that one machine would use and the memory given in the plan, so Ray
+# runs as many blocks at a time as fit. Blocks are written atomically. If a machine is lost, another one recomputes its
+# block.
 #
-# This page allows Ray fifteen seconds. On a slower machine, or without Ray, it is built without this one output, and
-# says so in its place.
+# This page allows Ray fifteen seconds. If the machine that builds it is slower or lacks Ray, this output is replaced by
+# a note.
 
 import os
 import shlex
@@ -81,7 +82,8 @@ if not finished:
     print("[not executed: Ray is not installed, or did not finish in fifteen seconds]")
 
 # %%
-# Which machine computed a block makes no difference to its bits, so neither does the number of machines:
+# The bits of a block do not depend on the machine that computes it, so the store does not depend on the number of
+# machines:
 
 if finished:
     files = ("vectors.npy", "rows.npy", "y.npy")
@@ -92,14 +94,14 @@ else:
     print("[not executed]")
 
 # %%
-# Press Ctrl-C, or lose the head node, and finished blocks stay on disk. The same command goes on with the missing ones,
-# with or without ``--ray``.
+# If you press Ctrl-C or lose the head node, finished blocks remain on disk. The same command then computes the missing
+# ones, with or without ``--ray``.
 #
-# Searches and tables
-# -------------------
+# Distribute searches and tables
+# ------------------------------
 #
-# These commands take the same flag. Workers of a search share one study, so that each proposes trials in the light of
-# all others' results; jobs of a table run in any order, and their lines have the same scores as on one machine:
+# The following commands take the same flag. The workers of a search share one study, so each proposes trials based on
+# the results of all workers. The jobs of a table run in any order and have the same scores as on one machine:
 #
 # .. code-block:: console
 #
@@ -107,22 +109,22 @@ else:
 #    polybasis reproduce node-classification --ray head:6379
 #    polybasis reproduce large-citation --memory 20GiB --ray head:6379
 #
-# In Python, it is the argument ``cluster``:
+# In Python, use the argument ``cluster``:
 #
 # .. code-block:: python
 #
 #    pb.store.precompute(graph, "store", K=10, memory=20 << 30, cluster="head:6379")
 #    pb.train.run_jobs(jobs, "runs/table.jsonl", cluster="head:6379")
 #
-# .. list-table:: What can go wrong, and what happens
+# .. list-table:: Failures and how they are handled
 #    :header-rows: 1
 #
 #    * - event
 #      - what polybasis does
 #    * - there is no cluster at the address
-#      - stops within ten seconds, and names the address
-#    * - no machine has the memory that a job needs
-#      - says how much it needs before anything starts
+#      - stops within ten seconds and names the address
+#    * - no machine has enough memory for a job
+#      - reports the required memory before anything starts
 #    * - a machine is lost
 #      - runs its job on another one, up to five times
 #    * - a job fails
@@ -131,5 +133,5 @@ else:
 # .. admonition:: Next steps
 #
 #    - :doc:`larger_than_memory`: what a store is, and how to train on it
-#    - :doc:`/how-to/larger-than-memory`: how the basis is computed, and its cost up to 111 million nodes
+#    - :doc:`/explanation/stores`: how the basis is computed, and its cost for up to 111 million nodes
 #    - :doc:`/how-to/training`: searches, jobs and results

@@ -1,20 +1,21 @@
 """
-Compare filters, and read what they learn
-=========================================
+Compare filters and their frequency responses
+=============================================
 
-On some graphs neighbours are mostly *different*. Averaging over them destroys the signal; a learned filter can do the
-opposite.
+On some graphs, neighbours mostly belong to *different* classes. Averaging over them destroys the signal, whereas a
+learned filter can amplify the differences.
 
-You will look at where on the spectrum the classes of such a graph are, train seven models on it, compare them fairly,
-and see in their frequency responses why some of them win.
+You will locate the classes of such a graph on its spectrum, train seven models, compare them fairly, and see from their
+frequency responses why some of them perform better.
 """
 
 # %%
-# A graph of opposites
-# --------------------
+# A heterophilous graph
+# ---------------------
 #
-# The contextual stochastic block model draws a graph with two classes. With ``phi`` below 0 it is *heterophilous*: most
-# edges join nodes of different classes. The features know a little about the classes, the edges know the rest.
+# The contextual stochastic block model generates a graph with two classes. If ``phi`` is negative, the graph is
+# *heterophilous*: most edges join nodes of different classes. The features contain some information about the classes,
+# and the edges contain the rest.
 
 import numpy as np
 import torch
@@ -27,9 +28,9 @@ print(f"{pb.data.edge_homophily(data):.0%} of the edges join nodes of one class"
 
 # %%
 # A signal is a sum of eigenvectors of the propagation matrix :math:`P`, as sound is a sum of tones. At the eigenvalue
-# :math:`\mu = 1` a signal is smooth: neighbours are alike. At :math:`\mu = -1` it changes its sign along every edge.
-# This graph is small enough to compute all of them, and to ask where the classes are: take the signal that is +1 on
-# one class and -1 on the other, and see which tones it is made of.
+# :math:`\mu = 1`, a signal is smooth: neighbours have similar values. At :math:`\mu = -1`, it changes sign along every
+# edge. This graph is small enough to compute all eigenvectors. To find the classes on the spectrum, take the signal
+# that is +1 on one class and -1 on the other, and decompose it into these tones.
 
 from polybasis.report.figures import COLOURS, MU_LABEL, figure
 
@@ -50,15 +51,15 @@ with figure(width=6.4, height=3) as (drawn, ax):
 drawn
 
 # %%
-# Most of what distinguishes the classes is a single tone at the far left: a signal that changes its sign along nearly
-# every edge. A feature is mostly noise, and noise is everywhere. A good filter keeps that tone and dampens the rest.
-# Averaging over neighbours does the reverse.
+# Most of what distinguishes the classes is a single tone at the far left: a signal that changes sign along nearly every
+# edge. A feature is mostly noise, which spreads over the whole spectrum. A good filter keeps that tone and dampens the
+# rest. Averaging over neighbours does the reverse.
 #
 # Seven models, five splits
 # -------------------------
 #
-# Five of the models contain a polynomial filter of degree 8, and differ in the basis it is learned in. GCN averages
-# over neighbours, and the MLP does not look at them.
+# Five of the models contain a polynomial filter of degree 8 and differ only in its basis. GCN averages over neighbours,
+# and the MLP ignores them.
 #
 # .. list-table::
 #    :header-rows: 1
@@ -67,23 +68,23 @@ drawn
 #      - basis
 #      - filters
 #    * - GPR-GNN
-#      - powers of P
+#      - monomials
 #      - one
 #    * - BernNet
 #      - Bernstein
-#      - one, never negative
+#      - one, nonnegative
 #    * - ChebNetII
 #      - Chebyshev, by interpolation
 #      - one
 #    * - FavardGNN
-#      - a learned orthonormal one
-#      - one for each hidden channel
+#      - learned, orthonormal
+#      - one per hidden channel
 #    * - OptBasisGNN
-#      - the optimal one for each signal
-#      - one for each hidden channel
+#      - optimal for each signal
+#      - one per hidden channel
 #
-# Each split divides the nodes into a part that trains the weights, a part that chooses the epoch (*validation*) and a
-# part that is not looked at until the end (*test*). All models see the same five splits.
+# Each split divides the nodes into three sets: one to train the weights, one to choose the epoch (*validation*), and
+# one that is not used until the end (*test*). All models use the same five splits.
 
 models = {
     "OptBasisGNN": "optbasisgnn",
@@ -107,8 +108,8 @@ for name, model in models.items():
     trained[name] = classifier
 
 # %%
-# One split says little: with 160 test nodes, a model that is right 80 % of the time scores anything between 74 and 86 %
-# by chance. So look at means over splits, with their 95 % intervals by Student's t:
+# A single split says little: with 160 test nodes, a model with a true accuracy of 80 % scores anywhere between 74 and
+# 86 % by chance. So compare means over splits, with their 95 % intervals by Student's t:
 
 from scipy.stats import t
 
@@ -123,16 +124,16 @@ for name in models:
     print(f"{name:12} {interval(validation[name]):>12}")
 
 # %%
-# Choose now, and only now look at the test. If you look first and choose the highest test score, that score is no
-# longer an estimate of anything: the maximum of seven noisy numbers is too high.
+# Choose a model now, and only then look at its test score. If you chose the model with the highest test score, that
+# score would be biased: the maximum of seven noisy numbers is too high.
 
 chosen = max(models, key=lambda name: np.mean(validation[name]))
 print(f"chosen on validation nodes: {chosen}, test accuracy {interval(test[chosen])} %")
 
 # %%
-# The other test scores are here for one purpose, to see whether the choice mattered. The splits are the same for all
-# models, so compare split by split: the interval of the difference is narrower than those of the scores, because hard
-# splits are hard for everybody.
+# The other test scores only serve to show whether the choice mattered. All models use the same splits, so compare them
+# split by split. The interval of the difference is narrower than those of the scores, because a hard split is hard for
+# every model.
 
 print(f"{'':12} {'test':>12} {'behind by':>12}")
 for name in models:
@@ -140,15 +141,16 @@ for name in models:
     print(f"{name:12} {interval(test[name]):>12} {behind:>12}")
 
 # %%
-# An interval that contains 0 means that five splits cannot tell the two models apart. Add splits before you claim a
-# winner; and these are defaults, so tune each model as hard as the next one before you claim anything about a method.
+# If an interval contains 0, five splits are not enough to tell the two models apart. Add splits before you claim a
+# winner. These models use default hyperparameters, so tune all of them equally hard before you draw conclusions about a
+# method.
 #
 # What have they learned?
 # -----------------------
 #
-# ``filters_of`` evaluates the filters of a trained model on the spectrum. Their sign and scale mean nothing, because
-# linear layers follow. So square each response, and divide it by its mean over the eigenvalues of the graph: a gain of
-# 1 is average, above it a frequency is amplified, below it is dampened.
+# ``filters_of`` evaluates the filters of a trained model on the spectrum. Their sign and scale carry no information,
+# because linear layers follow. So square each response and divide it by its mean over the eigenvalues of the graph.
+# Frequencies with a gain above 1 are amplified relative to the average, and those with a gain below 1 are dampened.
 
 from polybasis.nn.interpret import filters_of
 
@@ -158,7 +160,7 @@ with figure(3, 2, width=8.4, height=5, sharex=True, sharey=True) as (drawn, axes
         filters = filters_of(trained[name].model_, data.x, data.graph)
         points, gain = filters.mu.numpy(), filters.responses.numpy() ** 2
         mean = np.array([np.interp(mu, points, channel).mean() for channel in gain.T])
-        gain = gain[:, mean > 0] / mean[mean > 0]  # without channels that have died
+        gain = gain[:, mean > 0] / mean[mean > 0]  # without dead channels
         low, middle, high = np.percentile(gain, [25, 50, 75], axis=1)
         ax.axhline(1, color="0.5", linestyle=":", linewidth=1)
         ax.axvline(tone, color="0.5", linestyle="--", linewidth=1, label="classes")
@@ -173,20 +175,20 @@ with figure(3, 2, width=8.4, height=5, sharex=True, sharey=True) as (drawn, axes
 drawn
 
 # %%
-# Lines are medians over channels; bands reach from the lower to the upper quartile. Read them only where there are
-# eigenvalues: elsewhere nothing constrains a polynomial, and it goes where it likes.
+# Lines are medians over channels, and bands extend from the lower to the upper quartile. Interpret them only where
+# there are eigenvalues; elsewhere the data do not constrain the polynomials.
 #
-# All five have found the tone of the classes, and nobody told them where it is. They differ in how well they isolate
-# it. FavardGNN and GPR-GNN push the rest of the spectrum far down. OptBasisGNN and ChebNetII amplify the tone as much,
-# but leave the rest about as it was. The coefficients of BernNet cannot be negative: its filter is a blend of wide
-# bumps that bends slowly and lets more noise through. Models with a filter for each channel show a band, because some
-# of their channels look elsewhere.
+# All five models have found the tone that carries the classes, but they differ in how well they isolate it. FavardGNN
+# and GPR-GNN suppress the rest of the spectrum strongly. OptBasisGNN and ChebNetII amplify the tone as much, but leave
+# the rest about unchanged. The coefficients of BernNet cannot be negative. Its filter is a sum of wide bumps, so its
+# response varies slowly and lets more noise through. Models with one filter per channel show a band, because some of
+# their channels respond to other frequencies.
 #
 # On real data
 # ------------
 #
-# Replace the first block, and everything else stays. The folder of data sets is ``$POLYBASIS_DATA``, or the argument
-# ``root``; chameleon takes some minutes rather than seconds:
+# Only the first block changes. Data sets are read from ``$POLYBASIS_DATA`` or the argument ``root``. On chameleon, this
+# takes minutes rather than seconds:
 #
 # .. code-block:: python
 #

@@ -1,30 +1,30 @@
 r"""
-A graph larger than memory
-==========================
+A graph larger than memory, step by step
+========================================
 
-A graph on disk, the optimal basis of its features computed block by block under a memory limit of your choice, and a
-model that trains on a few rows at a time and never opens the graph again.
+polybasis can keep a graph on disk, compute the optimal basis of its features block by block under a memory limit, and
+train models on mini-batches of rows without opening the graph again.
 
 You will build a graph folder from files, precompute a *store*, train FavardGNN on it and predict, from the command line
 and in Python.
 """
 
 # %%
-# Message passing needs the neighbours of every node in every epoch, and a graph that does not fit in memory turns each
-# epoch into a tour of the disk. Polynomial filters of the features offer a way out. Every filter of degree K is
+# Message passing needs the neighbours of every node in every epoch. If the graph does not fit in memory, each epoch
+# must read it from disk. Polynomial filters of the features avoid this. The output of every filter of degree K is
 #
 # .. math:: p(P)\, x = \|x\|\, V\, p(T)\, e_0,
 #
-# where the optimal basis :math:`V` and the tiny tridiagonal matrix :math:`T` depend on the graph and the features, but
-# not on the filter. So they are computed once. Training only ever chooses :math:`p`, which takes rows of :math:`V` and
-# no edges at all.
+# where the optimal basis :math:`V` and the small tridiagonal matrix :math:`T` depend on the graph and the features but
+# not on the filter, so they are computed only once. Training only learns :math:`p`, which requires rows of :math:`V`
+# but no edges.
 #
-# Files to start from
-# -------------------
+# Create example files
+# --------------------
 #
-# Our stand-in has 50,000 nodes in three classes, half a million edges, and 32 noisy features. Nine edges in ten join
-# *different* classes, and only one node in ten has a known class. Edges are pairs of node numbers, in any order; a
-# class of -1 is unknown.
+# The example graph has 50,000 nodes in three classes, half a million edges, and 32 noisy features. Nine edges in ten
+# join *different* classes, and only one node in ten has a known class. Edges are pairs of node numbers, in any order. A
+# class of -1 means unknown.
 
 import tempfile
 from pathlib import Path
@@ -48,12 +48,11 @@ np.save(folder / "x.npy", x.astype(np.float32))
 np.save(folder / "y.npy", np.where(rng.random(nodes) < 0.1, y, -1))
 
 # %%
-# Edges may also be a CSV file separated by commas, or a Parquet file, with two columns of node numbers. Features and
-# classes are arrays whose row *i* belongs to node *i*. If your nodes have names, leave out ``--nodes`` below and give
-# tables as in :doc:`own_tables`; these are read into memory once, to build the folder.
+# Edges may also be a comma-separated CSV file or a Parquet file with two columns of node numbers. Features and classes
+# are arrays whose row *i* belongs to node *i*. If your nodes have names, omit ``--nodes`` below and pass tables as in
+# :doc:`own_tables`. These tables are read into memory once to build the folder.
 #
-# On this page, ``shell`` runs what you would
-# type into a terminal:
+# On this page, ``shell`` runs what you would type into a terminal:
 
 import shlex
 import sys
@@ -94,9 +93,9 @@ print(f"{graph.nonzeros:,} nonzeros, {graph.x.shape} features: {type(graph.x).__
 # Plan before you compute
 # -----------------------
 #
-# Two vectors per channel are all the Lanczos process needs at a time, so the features are cut into blocks of as many
-# channels as the memory limit has room for. A plan costs nothing. The 640 MiB at the bottom are Python, torch and read
-# buffers:
+# The Lanczos process needs only two vectors per channel at a time. The features are therefore split into blocks of as
+# many channels as the memory limit allows. Computing a plan is cheap. About 640 MiB are reserved for Python, torch and
+# read buffers:
 
 for limit in (642, 650, 1024):
     plan = pb.store.plan_precompute(graph, K=8, memory=limit << 20, rows=5_000)
@@ -104,19 +103,19 @@ for limit in (642, 650, 1024):
     print(f"{limit:5} MiB: {blocks}, {plan.memory >> 20} MiB at most")
 
 # %%
-# More memory means fewer blocks, and each block reads the graph's files once per degree. On the command line,
+# More memory means fewer blocks, and each block reads the graph files once per degree. On the command line,
 # ``precompute --dry-run`` prints the plan with an estimate of the time.
 #
 # Precompute the store
 # --------------------
 #
-# The limit is tight on purpose, so that there are two blocks. Rows are kept for the nodes with a known class, which is
-# what training needs; ``--rows all`` keeps every row, for predictions.
+# The limit is deliberately tight, so that there are two blocks. By default, only the rows of nodes with a known class
+# are kept, because training needs no others. ``--rows all`` keeps every row, for predictions.
 
 shell("polybasis precompute big.graph --out big.store --K 8 --memory 650MiB")
 
 # %%
-# Did it stay below the limit? The store keeps a log, with the peak memory of the whole process:
+# The store contains a log with the peak memory of the process, which shows whether it stayed below the limit:
 
 import json
 
@@ -132,15 +131,15 @@ for line in (folder / "big.store" / "log.jsonl").read_text().splitlines():
 # Train
 # -----
 #
-# ``train`` recognises a store. Batches are rows of it, read from disk while the previous batch is processed. The model
-# is FavardGNN, whose basis is learned: it never needed a store of its own, because its parameters enter through
-# :math:`p(T) e_0` only.
+# ``train`` recognises stores. A batch consists of rows of the store, which are read from disk while the previous batch
+# is processed. FavardGNN learns its basis but can use the same store, because its parameters only affect
+# :math:`p(T) e_0`.
 
 shell("polybasis train big.store --model favardgnn --epochs 8 --batch-size 500 --out model")
 
 # %%
-# How much of that is the graph's doing? A filter of degree 0 sees the features and nothing else. The same store serves
-# it, and every other model and degree up to 8; this time from Python:
+# How much does the graph contribute? A filter of degree 0 sees only the features. You can use the same store for it, as
+# for every other model and every degree up to 8. This time, train from Python:
 
 source = pb.train.Source.folder(folder / "big.store")
 for K in (0, 2):
@@ -154,10 +153,10 @@ for K in (0, 2):
 # Look at the filters
 # -------------------
 #
-# Their responses follow from :math:`T` and the learned parameters, so drawing them needs neither the graph nor the
-# vectors. Neither does the grey histogram behind them: it is the weight function of the optimal basis, which shows
-# where on the spectrum the features have their energy. ``polybasis plot model big.store`` draws the responses over the
-# whole of [-1, 1].
+# The responses follow from :math:`T` and the learned parameters, so plotting them needs neither the graph nor the
+# vectors. The same is true of the grey histogram, the weight function of the optimal basis, which shows how the energy
+# of the features is distributed over the spectrum. ``polybasis plot model big.store`` draws the responses on all of
+# [-1, 1].
 
 import matplotlib.pyplot as plt
 
@@ -179,16 +178,16 @@ behind.set_axis_off()
 plt.show()
 
 # %%
-# Most of the energy is noise, spread around zero, and the filters leave it as it is. They amplify the left end of the
-# spectrum, signals that change along most edges: that is where the classes are, on a graph whose neighbours differ.
+# Most of the energy is noise around zero, which the filters leave unchanged. They amplify the left end of the spectrum,
+# that is, signals that change sign along most edges. On a heterophilous graph, this is where the classes are.
 #
 # Predict
 # -------
 #
-# A model that was trained on a store predicts on any store of the same features and degree, for the nodes whose rows
-# that store keeps: add ``--rows all`` to ``precompute`` if you want all. It also predicts on the
-# graph folder itself, if that fits in memory, as this one does. On the command line that is ``polybasis predict model
-# big.graph --out predictions.csv``. In Python:
+# A model that was trained on a store can predict on any store with the same features and degree, for the nodes whose
+# rows the store contains. Add ``--rows all`` to ``precompute`` to predict all nodes. The model also predicts on the
+# graph folder itself if that fits in memory, as it does here. The command is
+# ``polybasis predict model big.graph --out predictions.csv``. In Python:
 
 data = graph.load()
 predicted = model.predict(data)
@@ -197,14 +196,14 @@ right = np.mean(predicted[unknown] == y[unknown])
 print(f"{unknown.sum():,} nodes without a class; {right:.1%} predicted correctly")
 
 # %%
-# Those classes were never in any file: the script kept them in ``y`` to check.
+# These classes were not in any file; the script kept them in ``y`` for this check.
 #
 # How it scales
 # -------------
 #
-# Nothing above depends on the size of the graph, except for the time. Measured on two cores with 128 features and
-# degree 10, on synthetic graphs with heavy-tailed degrees and random neighbours, which is the worst case for a cache
-# (:doc:`/results/scale` has all columns):
+# The same steps work for graphs of any size; only the time grows. The following was measured on two cores with 128
+# features and degree 10, on synthetic graphs with heavy-tailed degrees and random neighbours, the worst case for a
+# cache (:doc:`/results/scale` has all columns):
 #
 # ============  ===============  ========  ===========  =================
 # nodes         nonzeros         time      peak memory  graph on disk
@@ -215,10 +214,11 @@ print(f"{unknown.sum():,} nodes without a class; {right:.1%} predicted correctly
 # 111,059,956   3,231,236,692    49.6 min  15.12 GiB    39.9 GiB
 # ============  ===============  ========  ===========  =================
 #
-# The last graph has the size of ogbn-papers100M. Its files are more than twice as large as the memory that was used.
+# The last graph has the size of ogbn-papers100M. Its files are more than twice as large as the peak memory.
 #
 # .. admonition:: Next steps
 #
-#    - :doc:`/how-to/larger-than-memory`: all commands, the method, and accuracy compared with training on the graph
+#    - :doc:`/how-to/larger-than-memory`: all commands
+#    - :doc:`/explanation/stores`: the method, and accuracy compared with training on the graph
 #    - :doc:`cluster`: the same precomputation on several machines
 #    - :doc:`/reference/file-formats`: what is inside the folders, and how they are verified

@@ -2,10 +2,10 @@
 A basis and a model of your own
 ===============================
 
-A polynomial basis in seven lines, a model in sixteen, and every test that the built-in ones have to pass.
+Write a polynomial basis in seven lines and a model in sixteen, and run the tests that all built-in ones pass.
 
-You will register both by name, let polybasis check them, see what the checks catch, and train the model from Python and
-from the command line.
+You will register both by name, check them with polybasis, see what these checks catch, and train the model from Python
+and from the command line.
 """
 
 # %%
@@ -16,10 +16,10 @@ from the command line.
 #
 # .. math:: g_0(\mu) = s, \qquad g_{k+1}(\mu) = (a_k\,\mu + b_k)\, g_k(\mu) + c_k\, g_{k-1}(\mu),
 #
-# and its coefficients are all that polybasis needs to evaluate them, on numbers and on graphs, with gradients and in
-# the native kernels. Take the Chebyshev polynomials of the third kind, :math:`V_0 = 1`, :math:`V_1 = 2\mu - 1`,
-# :math:`V_{k+1} = 2\mu V_k - V_{k-1}`. They are orthogonal under a weight that grows towards :math:`\mu = 1`, so they
-# resolve smooth signals more finely than oscillating ones.
+# and polybasis only needs its coefficients to evaluate the polynomials on numbers and on graphs, with gradients and
+# native kernels. As an example, take the Chebyshev polynomials of the third kind, :math:`V_0 = 1`,
+# :math:`V_1 = 2\mu - 1`, :math:`V_{k+1} = 2\mu V_k - V_{k-1}`. They are orthogonal with respect to a weight that grows
+# towards :math:`\mu = 1`, so they resolve smooth signals more finely than oscillating ones.
 
 import torch
 
@@ -36,7 +36,7 @@ class ChebyshevThird(pb.bases.ThreeTermBasis):
 
 
 # %%
-# What do they look like? A basis evaluates itself:
+# To plot the polynomials, evaluate the basis:
 
 from polybasis.report.figures import figure
 
@@ -50,15 +50,17 @@ with figure(2, width=8.4, height=3, sharex=True) as (drawn, axes):
 drawn
 
 # %%
-# Is it right? ``check_basis`` compares it with the eigenvalues of a graph: the polynomials span all those of their
-# degree, conversions agree with each other, and the filter :math:`g_k(P)` does to every eigenvector what it should.
+# ``check_basis`` tests whether the implementation is correct. On a graph with known eigenvalues, it checks that the
+# polynomials span all polynomials of their degree, that conversions agree with each other, and that the filter
+# :math:`g_k(P)` scales every eigenvector correctly.
 
 from polybasis.testing import check_basis, check_model
 
 check_basis("chebyshev-third")
 
 # %%
-# Silence is success. To see what failure looks like, make a mistake: stop scaling the polynomials after the first.
+# No output means success. To see what a failure looks like, introduce a mistake and set the coefficients of
+# :math:`\mu` to zero:
 
 
 class Wrong(ChebyshevThird):
@@ -75,9 +77,9 @@ except AssertionError as error:
 # A model
 # -------
 #
-# A model is a subclass of ``pb.nn.Model``: a constructor whose arguments after ``out_channels`` are its
-# hyperparameters, and a ``forward`` from features and a graph to a score for each class. This one filters in the new
-# basis, and shows its last layer the unfiltered signal as well, for nodes that differ from their neighbours.
+# A model is a subclass of ``pb.nn.Model``. The constructor arguments after ``out_channels`` are its hyperparameters,
+# and ``forward`` maps features and a graph to a score per class. This model filters in the new basis. It also passes
+# the unfiltered signal to the last layer, for nodes that differ from their neighbours.
 
 
 @pb.register_model("side-by-side")
@@ -98,7 +100,7 @@ class SideBySide(pb.nn.Model):
 check_model("side-by-side")
 
 # %%
-# That was one line for these tests:
+# This single line ran the following tests:
 
 from polybasis.testing import MODEL_CHECKS
 
@@ -106,8 +108,8 @@ for check in MODEL_CHECKS:
     print("-", check.__doc__.split("\n")[0].replace("`", ""))
 
 # %%
-# They catch what is easy to get wrong and hard to notice. Here is a model that adds a number to each node, in the order
-# in which the nodes happen to be stored:
+# The tests catch mistakes that are easy to make and hard to notice. The following model, for example, adds a number to
+# the scores of each node that depends on the order in which nodes are stored:
 
 
 class ByPosition(SideBySide):
@@ -124,7 +126,7 @@ except AssertionError as error:
 # Train it
 # --------
 #
-# A registered name works wherever the name of a built-in model does. Hyperparameters are keywords:
+# You can use a registered name wherever you can use a built-in model. Pass hyperparameters as keyword arguments:
 
 data = pb.data.csbm(nodes=600, features=50, phi=0.4, seed=2)
 split = data.split("stratified", seed=0)
@@ -137,8 +139,8 @@ for name in ("side-by-side", "mlp"):
 # On the command line
 # -------------------
 #
-# A command is a process of its own and has not seen your classes. Copy the two imports and the two classes, with their
-# decorators, into a file ``mine.py``. That is all of it. Then name the file and the class:
+# A command runs in a separate process that does not know your classes. Copy the two imports and the two classes, with
+# their decorators, into a file ``mine.py``. Then pass the file and the class:
 
 # sphinx_gallery_start_ignore
 import re
@@ -162,16 +164,16 @@ def shell(command):
 shell("polybasis train csbm --model mine.py:SideBySide --epochs 30 --out mine")
 
 # %%
-# ``tune`` knows what to search from the constructor: ``K`` and ``dropout`` by their names, a ``Literal`` over its
-# values, a positive number around its default.
+# ``tune`` derives the search space from the constructor. It recognises ``K`` and ``dropout`` by name, searches a
+# ``Literal`` over its values, and searches a positive number around its default.
 #
 # .. code-block:: console
 #
 #    polybasis tune csbm --model mine.py:SideBySide --trials 20
 #
-# A saved model remembers the hash of the file, not its code. Loading it never runs a file that you did not name:
-# pass ``--model-file mine.py`` to ``predict`` and ``evaluate``. To give a model to others, make it an entry point of a
-# package, and its name works for everybody who installs it.
+# A saved model contains the hash of the file but not its code, and loading it never runs a file that you did not name.
+# Pass ``--model-file mine.py`` to ``predict`` and ``evaluate``. To share a model, declare it as an entry point of a
+# package. Its name then works for everyone who installs the package.
 #
 # .. admonition:: Next steps
 #

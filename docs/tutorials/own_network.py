@@ -2,20 +2,19 @@
 A filter layer in your own network
 ==================================
 
-``OptBasisConv`` is a ``torch.nn.Module`` with the call of a PyG convolution. Your network and your training loop stay
-yours.
+``OptBasisConv`` is a ``torch.nn.Module`` that is called like a PyG convolution. It works with your own network and
+training loop.
 
-You will train on one graph, then on mini-batches of many, compile and export the network, and learn the weights of
-edges.
+You will train on one graph and on mini-batches of many graphs, compile and export a layer, and learn edge weights.
 """
 
 # %%
-# One graph, one loop
-# -------------------
+# Train on one graph
+# ------------------
 #
-# The layer maps (N, channels) to (N, channels) and filters every channel with a polynomial of its own, so mix channels
-# by linear layers before and after it. ``scale="signal"`` makes the result independent of the size of the graph; you
-# want that unless you reproduce the paper.
+# The layer maps (N, channels) to (N, channels) and filters each channel with its own polynomial. Place linear layers
+# before and after it to mix channels. ``scale="signal"`` makes the result independent of the size of the graph; use it
+# unless you want to reproduce the paper.
 
 import copy
 
@@ -62,16 +61,16 @@ with torch.no_grad():
 print(f"validation {best:.1%}, test {right[split.test].float().mean():.1%}")
 
 # %%
-# There is nothing to prepare. The layer builds and normalises its graph in the first call, and keeps it as long as the
-# tensor ``edge_index`` lives. A graph is undirected, and you may list each edge in one direction or in both. If some
-# edges are listed in both directions and others in one, the layer warns you: a directed graph looks like that.
+# The graph needs no preparation. The layer builds and normalises it in the first call and caches it for the lifetime of
+# the tensor ``edge_index``. Graphs are undirected, and you may list each edge in one direction or in both. If some
+# edges are listed in both directions and others in one, the layer warns you, because the graph may be directed.
 #
 # Mini-batches of graphs
 # ----------------------
 #
-# Take 400 small random graphs, with two noisy signals on the nodes of each. In half of the graphs the second signal is
-# what becomes of the first one when it diffuses along the edges for two steps; in the others it is what becomes of
-# something else. Which is which? Nodes alone cannot tell.
+# The data are 400 small random graphs with two node signals each. In half of the graphs, the second signal is a noisy
+# version of the first one after two diffusion steps along the edges. In the other half, it comes from an unrelated
+# signal. The task is to tell the two cases apart, which is impossible without the edges.
 
 from torch_geometric.data import Data
 from torch_geometric.loader import DataLoader
@@ -97,10 +96,10 @@ graphs = [example(number % 2) for number in range(400)]
 print(*graphs[:2], sep="\n")
 
 # %%
-# PyG's ``DataLoader`` joins the graphs of a mini-batch into one, with a vector ``batch`` that says which graph each
-# node belongs to. Pass it on: every graph is then filtered as if it were alone, to the last bit, although all of them
-# take one native call. Without it the signals of a batch would share one optimal basis, and a prediction would depend
-# on its neighbours in the batch.
+# PyG's ``DataLoader`` joins the graphs of a mini-batch into one and provides a vector ``batch`` that assigns each node
+# to its graph. Pass this vector to the layer. Every graph is then filtered as if it were alone, with identical bits,
+# although a single native call processes all of them. Without ``batch``, all graphs would share one optimal basis, and
+# a prediction would depend on the other graphs in the batch.
 
 
 class GraphNet(torch.nn.Module):
@@ -134,7 +133,7 @@ with torch.no_grad():
 print(f"test accuracy {(scores.argmax(dim=1) == part.y).float().mean():.1%}")
 
 # %%
-# And the promise about batches? Ask for one graph alone:
+# To check that a graph does not depend on its batch, filter one graph alone:
 
 alone = graphs[317]
 with torch.no_grad():
@@ -146,10 +145,10 @@ print("same filtered signal, bit for bit:", torch.equal(inside, by_itself))
 # Compile and export
 # ------------------
 #
-# The kernels are operators of ``torch.library``, so ``torch.compile`` and ``torch.export`` see through the layer
-# without a graph break. Compile for a fixed graph: a ``pb.Graph`` is prepared once, while node pairs are prepared in
-# every call of compiled code. (``backend="aot_eager"`` traces everything and leaves out the C++ compiler, to keep this
-# page quick.)
+# The kernels are ``torch.library`` operators, so ``torch.compile`` and ``torch.export`` trace the layer without graph
+# breaks. For a fixed graph, pass a ``pb.Graph``, which is prepared only once; compiled code prepares node pairs again
+# in every call. (``backend="aot_eager"`` traces everything but skips the C++ compiler, so that this page builds
+# quickly.)
 
 graph = pb.Graph.from_edge_index(edge_index, num_nodes=600)
 conv = pb.nn.OptBasisConv(50, K=6, scale="signal")
@@ -163,16 +162,16 @@ inputs = other.x, other.graph.edge_index()
 print("exported:", torch.allclose(program.module()(*inputs), conv(*inputs), atol=1e-6))
 
 # %%
-# The exported program runs on graphs of any size. Save it with ``torch.export.save``; whoever loads it needs
-# ``import polybasis.operators``, but not your class.
+# The exported program runs on graphs of any size. Save it with ``torch.export.save``. To load it, you need
+# ``import polybasis.operators`` but not the code of your class.
 #
-# Learn the weights of edges
-# --------------------------
+# Learn edge weights
+# ------------------
 #
-# If ``edge_weight`` requires gradients, it gets them. Here is a use. Somebody has recorded the connections of a sensor
-# network badly: for every three that exist there are about two that do not. There are also sixty noisy snapshots of the
-# sensors, with the values that should have been measured. Filtering along true connections removes noise, filtering
-# along false ones mixes things up, so let the error decide how much to trust each connection.
+# If ``edge_weight`` requires gradients, the layer computes them. As an example, suppose that the recorded connections
+# of a sensor network are unreliable: for every three true connections, there are about two false ones. You also have
+# sixty noisy snapshots of the sensors together with the clean values. Filtering along true connections removes noise,
+# and filtering along false ones mixes unrelated values. So learn from the error how much to trust each connection.
 
 torch.manual_seed(0)
 side = 12
@@ -199,7 +198,7 @@ for _ in range(150):
     optimizer.step()
 
 # %%
-# Nobody told the layer which connections are false (orange). Thick lines are those that it trusts:
+# The layer does not know which connections are false (orange). The line width shows the learned weight:
 
 from matplotlib.collections import LineCollection
 
@@ -225,7 +224,7 @@ drawn
 # %%
 # .. admonition:: Next steps
 #
-#    - :doc:`/how-to/layers`: everything the layers accept, and ``torch.func``, autocast and explainers
+#    - :doc:`/how-to/layers`: all inputs of the layers, ``torch.func``, autocast and explainers
 #    - :doc:`/how-to/graph-classification`: graph classification with cross-validation
 #    - :doc:`filter_responses`: look at the filters that a network has learned
-#    - :doc:`own_basis_and_model`: give your network a name, training and saving
+#    - :doc:`own_basis_and_model`: register your network by name, then train and save it like a built-in model

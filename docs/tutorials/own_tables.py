@@ -2,10 +2,10 @@
 From CSV files to fraud scores
 ==============================
 
-Two files of a payment service, a few hundred reviewed users, and the question who else to review.
+A payment service has two tables and a few hundred reviewed users. Which other users should it review?
 
-You will train a graph neural network on raw tables, choose a metric and a threshold for rare classes, check that the
-probabilities mean something, and score next week's users. First from the command line, then in Python.
+You will train a graph neural network on raw tables, choose a metric and a threshold for a rare class, check whether the
+probabilities are calibrated, and score next week's users, first from the command line and then in Python.
 """
 
 # %%
@@ -13,9 +13,9 @@ probabilities mean something, and score next week's users. First from the comman
 # ------------
 #
 # You need a table of **edges** (who paid whom, and how much), a table of **features** (what is known about each user),
-# and a table of **labels** for the users that somebody has reviewed. If you have files like these, skip this block,
-# which makes them up: 3,000 users, of whom 12 % are fraudulent, and 10 % have been reviewed. Cells are empty here and
-# there, as they always are.
+# and a table of **labels** for the users that have been reviewed. If you have such files, skip this block. It generates
+# an example with 3,000 users, of whom 12 % are fraudulent and 10 % have been reviewed. As in real data, some cells are
+# empty.
 
 import numpy as np
 import pyarrow as pa
@@ -60,7 +60,7 @@ def write_labels(path, users):
 write_week(1, first_week)
 write_week(2, everyone)
 write_labels("reviewed.csv", rng.choice(first_week, 300, replace=False))
-write_labels("truth.csv", everyone)  # what nobody knows yet: to check the result at the end
+write_labels("truth.csv", everyone)  # the ground truth, only used to check the result at the end
 
 # %%
 # This is what the files look like:
@@ -106,11 +106,11 @@ polybasis train --edges payments-week1.csv --merge sum \\
 """)
 
 # %%
-# Read the output from the top. First comes what polybasis made of your files; a wrong guess shows up here, and a flag
-# such as ``--id`` or ``--target`` corrects it. Then the model trains on 60 % of the reviewed users, keeps the epoch
-# that scores best on another 20 %, and is tested on the last 20 %, once.
+# Read the output from the top. First, it shows how polybasis interpreted your files. If a guess is wrong, correct it
+# with a flag such as ``--id`` or ``--target``. The model then trains on 60 % of the reviewed users, keeps the epoch
+# with the best score on another 20 %, and is tested once on the remaining 20 %.
 #
-# Your own files will look different. These are the usual obstacles:
+# Your own files will look different. The usual obstacles are:
 #
 # ===================================  =====================================================================
 # your file has                        what to do
@@ -127,34 +127,34 @@ polybasis train --edges payments-week1.csv --merge sum \\
 # Now the flags, one by one.
 #
 # ``--merge sum``
-#    adds up repeated payments between two users. Without it, repeated weighted edges are an error: only you know
-#    whether to add them, average them or keep the first.
+#    adds up repeated payments between two users. Without it, repeated weighted edges are an error, because only you
+#    know whether to add them, average them or keep the first.
 #
 # ``--class-weight balanced``
 #    gives the rare class as much weight in the loss as the common one.
 #
 # ``--calibrate auto``
-#    corrects the probabilities on the validation users. Of the users with a calibrated probability of 30 %, about 30 %
-#    should turn out to be fraudulent.
+#    calibrates the probabilities on the validation users. Of the users with a calibrated probability of 30 %, about 30
+#    % should turn out to be fraudulent.
 #
 # ``--threshold cost=1,10``
-#    decides between *yes* and *no* at the probability that costs least if a missed fraud is ten times as bad as a
-#    needless review. Use ``precision=0.8`` or ``recall=0.9`` if you know what to reach instead.
+#    sets the probability from which *yes* is predicted so that the cost is lowest if a missed fraud costs ten times as
+#    much as an unnecessary review. To reach a given precision or recall instead, use ``precision=0.8`` or
+#    ``recall=0.9``.
 #
 # You did not have to choose a metric. Accuracy would reward a model that never finds any fraud, so for rare classes the
 # default is the area under the ROC curve: the probability that a fraudulent user is ranked above an honest one.
-# ``--metric average_precision`` looks at the top of the ranking only.
+# ``--metric average_precision`` puts more weight on the top of the ranking.
 #
-# The table puts the model beside two things it should beat: a constant, and a linear model that sees the columns but
-# not the payments. Look at the intervals: they are wide. Sixty test users, ten of them fraudulent, are too few to say
-# how good the model is, and polybasis warns you rather than letting you believe a single number. We will know more
-# next week.
+# The table compares the model with two baselines it should beat: a constant prediction, and a linear model that sees
+# the columns but not the payments. The intervals are wide. Sixty test users, ten of them fraudulent, are too few to
+# tell how good the model is, and polybasis warns you about this. We will know more next week.
 #
 # Next week
 # ---------
 #
-# A week later there are new payments and 150 new users. The model takes the new files as they are: it remembers how
-# they are to be read, and how columns became features, down to the median that fills an empty cell.
+# A week later, there are new payments and 150 new users. You can pass the new files without any preparation. The saved
+# model stores how to read them and how to convert columns to features, including the median that fills an empty cell.
 
 shell("""
 polybasis predict fraud-model --edges payments-week2.csv --features users-week2.csv \\
@@ -162,12 +162,12 @@ polybasis predict fraud-model --edges payments-week2.csv --features users-week2.
 """)
 
 # %%
-# The file has one row for each user, and opens in any spreadsheet:
+# The file has one row per user and opens in any spreadsheet:
 
 print(*Path("scores.csv").read_text().splitlines()[:5], sep="\n")
 
 # %%
-# This is a made-up world, so the truth is known, and we can ask how good these scores really were:
+# Because the data are synthetic, the ground truth is known, and we can check how good these scores are:
 
 shell("""
 polybasis evaluate fraud-model --edges payments-week2.csv \\
@@ -175,8 +175,8 @@ polybasis evaluate fraud-model --edges payments-week2.csv \\
 """)
 
 # %%
-# For colleagues who will not read any of this, write a report. It is one HTML file without links to anything outside:
-# send it by mail.
+# To share the results with colleagues, write a report. It is a single self-contained HTML file that you can send by
+# email.
 
 shell("""
 polybasis report fraud-model --edges payments-week1.csv \\
@@ -184,15 +184,15 @@ polybasis report fraud-model --edges payments-week1.csv \\
 """)
 
 # %%
-# *Scores* tells whether the graph was worth the trouble. *Thresholds* answers how many reviews it takes for how much
-# fraud, *Calibration* whether the probabilities may be shown to anybody. *Filters* shows what the model makes of the
-# payments, and *Training* whether it stopped too early or too late. *Data* comes last, but look at it first: are these
-# your tables?
+# *Scores* shows whether the graph improves on the columns alone. *Thresholds* shows how many reviews are needed to find
+# how much fraud, and *Calibration* whether the probabilities can be trusted. *Filters* shows how the model uses the
+# payments, and *Training* whether it stopped too early or too late. *Data* comes last, but check it first: were your
+# tables read correctly?
 #
 # The same in Python
 # ------------------
 #
-# Everything above is also a few lines of Python. ``read_tables`` takes the arguments of the command line:
+# In Python, all of this takes a few lines. ``read_tables`` takes the same arguments as the command line:
 
 import polybasis as pb
 
@@ -216,7 +216,7 @@ trained = trained.with_threshold(week1, split.val, cost=(1, 10))
 print(f"yes from probability {trained.threshold.value:.4f}")
 
 # %%
-# A model that the command line has saved is read by ``NodeClassifier.load``, and predicts on a data set:
+# ``NodeClassifier.load`` loads a model that was saved by the command line. It predicts on a data set:
 
 week2 = read(2, "truth.csv")
 classifier = pb.NodeClassifier.load("fraud-model")
@@ -225,14 +225,15 @@ different = classifier.predict(week2) != trained.predict(week2)
 print("predictions that differ:", different.sum())
 
 # %%
-# Two questions a score has to answer
-# -----------------------------------
+# Is the ranking good, and are the probabilities right?
+# -----------------------------------------------------
 #
-# *Whom do we review first?* You can look at a few hundred of 3,150 users. Sort them by score and count the fraud
-# among the first: the curve on the left. A multilayer perceptron on the same columns shows what the payments add.
+# *Whom should we review first?* Suppose you can review a few hundred of the 3,150 users. Sort them by score and count
+# the fraud among the first: this is the curve on the left. A multilayer perceptron on the same columns shows how much
+# the payments add.
 #
-# *Is 30 % really 30 %?* Sort the users into bins by predicted probability, and compare each bin with what happened: the
-# dots on the right should be on the diagonal. Their bars are 95 % intervals.
+# *Is 30 % really 30 %?* Group the users into bins by predicted probability, and compare each bin with the observed
+# frequency of fraud. The dots on the right should lie on the diagonal. The bars are 95 % intervals.
 
 from polybasis.report.figures import COLOURS, figure
 
@@ -256,7 +257,7 @@ with figure(2, width=8.4, height=3.4) as (drawn, (left, right)):
         right.errorbar(mean, share, bar, fmt="o", color=COLOURS[0], capsize=2)
         right.text(mean + 0.03, share - 0.01, f"{inside.sum()} users", fontsize=8)
     right.axline((0, 0), (1, 1), color="0.5", linestyle=":")
-    right.set(xlabel="predicted probability", ylabel="share that is fraud")
+    right.set(xlabel="predicted probability", ylabel="observed fraction of fraud")
     right.set(xlim=(-0.03, 1.2), ylim=(-0.03, 1.03))
 drawn
 
@@ -266,15 +267,16 @@ print(f"fraudulent among the 300 users with the highest scores: {is_fraud[first]
 print(f"fraudulent among all {len(is_fraud)} users: {is_fraud.sum()}")
 
 # %%
-# So the ranking is good: the payments find far more fraud for the same number of reviews, and the doubt that sixty test
-# users left is gone. The probabilities deserve less trust. In the middle of the scale they are too high, because class
-# weights raised them and a temperature, one number fitted to sixty users, could lower them only so far. Rank by them,
-# but do not multiply them by amounts of money before you have reviewed more users: from 200 validation users on,
-# ``--calibrate auto`` may choose isotonic regression, which bends where a temperature can only stretch.
+# The ranking is good: with the payments, the same number of reviews finds far more fraud, and with all users as test
+# data there is no longer any doubt about it. The probabilities are less reliable. In the middle of the scale they are
+# too high, because class weights raise them, and the temperature, a single number fitted to sixty users, cannot fully
+# correct this. Use them for ranking, but do not multiply them by amounts of money before you have reviewed more users.
+# With 200 or more validation users, ``--calibrate auto`` may choose isotonic regression, which is more flexible than a
+# temperature.
 #
 # .. admonition:: Next steps
 #
-#    - :doc:`/how-to/own-tables`: formats, columns, and what polybasis guesses
+#    - :doc:`/how-to/own-tables`: file formats, columns, and what polybasis detects
 #    - :doc:`/how-to/scores`: metrics, calibration and thresholds in detail
 #    - :doc:`/how-to/tuning`: let ``--model auto`` choose the model
 #    - :doc:`filter_responses`: what the filters of such a model have learned

@@ -2,17 +2,17 @@ r"""
 Learn a filter from pictures before and after
 =============================================
 
-Somebody has processed a picture and will not say how. From the picture before and after, recover the filter in closed
-form, apply it to other pictures, and undo it.
+Suppose a picture has been processed with an unknown filter. From the picture before and after, you will recover the
+filter in closed form, apply it to another picture, and then learn a filter that undoes a blur.
 """
 
 # %%
 # A picture is a signal on a grid
 # -------------------------------
 #
-# Each pixel is a node, joined to its four neighbours, and its colour is three signals: brightness and two colour
-# differences. ``sample_photograph`` returns the photograph that comes with Matplotlib; ``pb.data.read_image`` reads
-# your own.
+# Each pixel is a node that is connected to its four neighbours. The colours form three signals: brightness and two
+# colour differences. ``sample_photograph`` returns the photograph that ships with Matplotlib; ``pb.data.read_image``
+# reads your own.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -25,16 +25,16 @@ graph, before = picture.graph, picture.x
 print(graph, tuple(before.shape))
 
 # %%
-# The secret process
-# ------------------
+# The secret filter
+# -----------------
 #
-# Sharpening adds back what blurring takes away. Its frequency response, a function of the eigenvalue :math:`\mu` of
-# :math:`P`, is 1 for smooth signals and grows for fine detail. Afterwards, colours are rounded to whole numbers as in
-# any file, so the filter cannot be recovered exactly.
+# The secret filter sharpens the picture. Its frequency response, a function of the eigenvalue :math:`\mu` of :math:`P`,
+# is 1 for smooth signals and grows for fine detail. Afterwards, colours are rounded to integers as in any image file,
+# so the filter cannot be recovered exactly.
 
 
 def secret(mu):
-    """The response that nobody told us."""
+    """The response that we pretend not to know."""
     return 1 + 2 * (1 - np.exp(-6 * (1 - mu)))
 
 
@@ -42,7 +42,7 @@ after = pb.apply_response(graph, before, secret, variable="mu").round()
 
 
 def show(pictures):
-    """Draws pictures side by side; values beyond the range of colours are cut off."""
+    """Draws pictures side by side; values outside the range of colours are clipped."""
     size = (2.6 * len(pictures), 2.9)
     _, axes = plt.subplots(1, len(pictures), figsize=size, layout="constrained")
     for ax, (title, x) in zip(axes, pictures.items(), strict=True):
@@ -59,18 +59,17 @@ show({"before": before, "after": after})
 # Recover it
 # ----------
 #
-# ``GraphFilter`` searches all polynomials of degree 10. There is nothing to tune and nothing to iterate: in the optimal
-# basis :math:`V` of the picture, the coefficients with the least squared error are :math:`V^\top y`, eleven inner
-# products.
+# ``GraphFilter`` finds the best polynomial of degree 10 without tuning or iterations. In the optimal basis :math:`V` of
+# the picture, the coefficients with the least squared error are :math:`V^\top y`, eleven inner products.
 
 learned = pb.GraphFilter(K=10).fit(graph, before, after)
 print(f"root mean square error: {learned.mse_**0.5:.2f} of 255 levels")
-print(f"of which rounding costs {1 / 12**0.5:.2f}")
+print(f"error of rounding alone: {1 / 12**0.5:.2f}")
 
 # %%
-# Eleven numbers explain the picture to within the rounding. Here is the response they stand for, against the secret
-# one. The picture has almost all of its energy at :math:`\mu = 1`, as photographs do; where it has less than a
-# thousandth, the response is hatched, because the picture says little about it there.
+# Eleven coefficients explain the picture up to rounding. The next figure compares their response with the secret one.
+# Like most photographs, the picture has almost all of its energy at :math:`\mu = 1`. Where it has less than a
+# thousandth of its energy, the response is hatched, because the picture does not determine it there.
 
 figure, ax = plt.subplots(figsize=(7, 3.4), layout="constrained")
 learned.plot(ax)
@@ -84,8 +83,8 @@ plt.show()
 # Use it on another picture
 # -------------------------
 #
-# The filter is a polynomial, not a list of pixels, so it applies to any other grid. The same photograph at 300 by 300
-# pixels is another graph and another signal:
+# The filter is a polynomial and does not depend on the number of pixels, so you can apply it to any other grid. The
+# same photograph at 300 by 300 pixels is a different graph with a different signal:
 
 large = sample_photograph(side=300)
 sharpened = learned.transform(large.graph, large.x)
@@ -99,8 +98,8 @@ show({"300 x 300": large.x, "learned filter": sharpened, "secret filter": expect
 # Undo a blur
 # -----------
 #
-# Swap before and after, and the closed form finds the filter that goes back. This time the process is not ours:
-# Pillow's Gaussian blur, which knows nothing about graphs.
+# If you swap the pictures before and after, the closed form finds the inverse filter. This time, the process is
+# Pillow's Gaussian blur, which is not defined through graphs.
 
 from PIL import Image, ImageFilter
 
@@ -120,8 +119,9 @@ print("restored: off by", level(restored - before))
 show({"blurred": blurred, "restored": restored, "original": before})
 
 # %%
-# Rounding has erased the finest detail, and no filter can bring it back: the restoring response rises to amplify what
-# is left, and then falls again where there is mostly rounding noise. The ``ridge`` holds it down there.
+# Rounding has erased the finest detail, and no filter can restore it. The response of the learned filter rises to
+# amplify the remaining detail, and falls again where there is mostly rounding noise, because the ``ridge`` penalty
+# limits it there.
 
 figure, ax = plt.subplots(figsize=(7, 3.2), layout="constrained")
 deblur.plot(ax)
@@ -129,9 +129,9 @@ ax.set_ylim(-2, 9)
 plt.show()
 
 # %%
-# Several pictures, or several colours, give one filter that is best for all of them: pass them as further channels, as
-# we did with the three signals of a colour picture. To learn one filter *for each*, fit them one by one. That is the
-# paper's experiment, and ``polybasis demo`` runs it on this photograph.
+# To fit a single filter to several pictures or colours, pass them as additional channels, as we did with the three
+# colour signals. To learn one filter *for each* channel, fit them one by one. This is the paper's experiment, and
+# ``polybasis demo`` runs it on this photograph.
 
 each = [pb.GraphFilter(K=10).fit(graph, before[:, i], after[:, i]) for i in range(3)]
 print("root mean square error by channel:", ", ".join(f"{f.mse_**0.5:.3f}" for f in each))
@@ -139,6 +139,6 @@ print("root mean square error by channel:", ", ".join(f"{f.mse_**0.5:.3f}" for f
 # %%
 # .. admonition:: Next steps
 #
-#    - :doc:`reproduce_the_paper`: sixty such problems, and how other bases fare on them
+#    - :doc:`reproduce_the_paper`: sixty such problems, and how other bases perform on them
 #    - :doc:`sensors`: the same tools on an irregular network
-#    - :doc:`/how-to/graphs-and-signals`: shapes and types of signals, and the energy behind a response
+#    - :doc:`/how-to/graphs-and-signals`: shapes and types of signals, and spectral densities

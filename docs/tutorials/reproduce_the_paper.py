@@ -2,16 +2,16 @@
 Reproduce the paper
 ===================
 
-Which command makes which table, one experiment run live, and how to resume a table, or to check a single line of it
-years later.
+This tutorial lists the command for each table of the paper, runs one experiment live, and shows how to resume a table
+and how to check a single line of it years later.
 """
 
 # %%
 # Tables and figures
 # ------------------
 #
-# *Graph Neural Networks with Learnable and Optimal Polynomial Bases* (Guo and Wei, ICML 2023) has four tables of
-# results, and each has a command.
+# Each result table of *Graph Neural Networks with Learnable and Optimal Polynomial Bases* (Guo and Wei, ICML 2023) has
+# a command.
 #
 # .. list-table::
 #    :header-rows: 1
@@ -31,22 +31,22 @@ years later.
 #      - :doc:`committed </results/node-classification>`
 #    * - large heterophilous graphs
 #      - ``polybasis reproduce large-heterophilous``
-#      - not run, for want of the data
+#      - not run (data not available to us)
 #    * - large citation graphs
 #      - ``polybasis reproduce large-citation``
-#      - not run, for want of the data
+#      - not run (data not available to us)
 #
-# Others go beyond the paper: ``fresh-splits`` repeats its main comparison on splits that no search has seen, ``honest``
-# adds strong baselines and data without duplicate nodes, ``campuses`` tests on graphs that were not trained on, and
-# ``scale`` compares training on a store with training on the graph. Data sets are read from ``$POLYBASIS_DATA`` and
-# downloaded where possible; ``polybasis datasets`` says which are installed.
+# Other commands go beyond the paper. ``fresh-splits`` repeats the main comparison on splits that were never used for
+# tuning, ``honest`` adds strong baselines and data without duplicate nodes, ``campuses`` tests models on graphs they
+# were not trained on, and ``scale`` compares training on a store with training on the graph. Data sets are read from
+# ``$POLYBASIS_DATA`` and downloaded where possible; ``polybasis datasets`` shows which are installed.
 #
 # Filter learning, live
 # ---------------------
 #
-# The paper's first experiment needs no downloads if we put a photograph of our own in the place of its fifteen. Each
-# colour channel passes through a filter, in four combinations, and polynomials of degree 10 are to learn the filters
-# from before and after. All bases span the same polynomials, so all could reach the same error. Do they?
+# The paper's first experiment needs no downloads if we replace its fifteen photographs with one of our own. Each colour
+# channel passes through a filter, in four combinations, and polynomials of degree 10 learn these filters from the
+# pictures before and after. All bases span the same polynomials, so all could reach the same error. Do they?
 
 from polybasis.data.images import sample_photograph
 from polybasis.experiments.figures import PAPER_BASES, convergence
@@ -65,22 +65,23 @@ for basis in PAPER_BASES:
 print(f"{'closed form':24} {float(problem.closed_form().mean()):9.5f}")
 
 # %%
-# The order of the paper's table appears at once: the optimal basis first, monomials last. The condition numbers say
-# why. Adam has at most 500 epochs, and in an ill-conditioned basis that is not enough, whatever the basis could
-# express. The last line is the least error of any polynomial of degree 10: :math:`c = V^\top y`, without an epoch.
+# The order is the same as in the paper's table: the optimal basis comes first and monomials last. The condition numbers
+# explain why. Adam runs for at most 500 epochs, which is not enough in an ill-conditioned basis, even though every
+# basis can express the solution. The last line is the smallest error of any polynomial of degree 10, obtained from
+# :math:`c = V^\top y` without any training.
 #
-# ``reproduce filter-learning`` does this for sixty samples, and prints the paper's figures beside ours. Here is one
-# sample, epoch by epoch, as in the paper's Figure 2:
+# ``reproduce filter-learning`` does this for sixty samples and prints the paper's results next to ours. The next figure
+# shows the error on one sample by epoch, as in the paper's Figure 2:
 
 convergence(problem[[3]])
 
 # %%
-# Tables that take hours: stop and resume
-# ---------------------------------------
+# Stop and resume long experiments
+# --------------------------------
 #
-# The other tables consist of *jobs*: one model, one data set, one split, one seed. A finished job is one line of JSON
-# in a results file, and is not repeated. So the way to resume any command is to run it again. Let us train two splits
-# of a synthetic graph, and then ask for three:
+# The other tables consist of *jobs*. Each job trains one model on one data set, split and seed. A finished job is one
+# line of JSON in a results file and is not repeated, so you resume any command by running it again. For example, train
+# on two splits of a synthetic graph, and then on three:
 
 import tempfile
 import time
@@ -106,22 +107,21 @@ for number in (2, 3):
     print(f"{len(found)} results after {time.perf_counter() - start:.1f} s")
 
 # %%
-# The second time only the new split was trained. Jobs that were interrupted *within* training continue from a
-# checkpoint, and two processes that share a results file divide its jobs among themselves. The same holds for the
-# commands:
+# The second call only trained on the new split. Jobs that are interrupted *during* training resume from a checkpoint,
+# and two processes with the same results file share its jobs. Commands work the same way:
 #
 # .. code-block:: console
 #
 #    polybasis reproduce node-classification --models gcn,favardgnn --datasets chameleon --splits 20 --jobs 2
 #
-# Press Ctrl-C whenever you like, and run it again when you are ready.
+# You can press Ctrl-C at any time and run the command again later.
 #
 # Check a single line
 # -------------------
 #
-# Every table of this project is generated from such lines, and they are committed. A line records its configuration,
-# data set, protocol, split and seed, which is enough to run it again. The scores must agree in *all* digits: filters,
-# gradients and dropout have the same bits every time.
+# Every table of this project is generated from such lines, which are committed to the repository. A line records its
+# configuration, data set, protocol, split and seed, which is all you need to repeat it. The scores must agree in *all*
+# digits, because filters, gradients and dropout are deterministic.
 
 import subprocess
 import sys
@@ -133,20 +133,20 @@ done = subprocess.run([sys.executable, "-m", *command], **options)
 print(done.stdout + done.stderr)
 
 # %%
-# The exit status is 1 if a digit differs, so a script can check as many lines as you have patience for. In a checkout
-# with the data sets, pick any line of any table, for example the first split of GCN on texas, which takes seconds:
+# The exit status is 1 if any digit differs, so you can check lines in a script. In a checkout with the data sets, pick
+# any line of any table, for example the first split of GCN on texas, which takes seconds:
 #
 # .. code-block:: console
 #
 #    polybasis reproduce line results/node-classification/gcn.jsonl:131
 #    polybasis reproduce stale
 #
-# The second command lists the lines whose code has changed since they were computed. It compares commits, and a changed
-# comment counts: a stale line *may* be wrong, and ``reproduce line`` decides. Scores depend on the processor and on the
-# versions of its libraries too, so on another machine a last digit may differ.
+# The second command lists the lines whose code has changed since they were computed. It compares commits, so even a
+# changed comment counts. A stale line *may* be wrong; ``reproduce line`` tells. Scores also depend on the processor and
+# on library versions, so the last digit may differ on another machine.
 #
 # .. admonition:: Next steps
 #
-#    - :doc:`/results/index`: all results, what agrees with the paper, and what does not
+#    - :doc:`/results/index`: all results, and where they agree or disagree with the paper
 #    - :doc:`pictures`: filter learning on a picture of your own
-#    - :doc:`cluster`: spread the jobs of a table over several machines
+#    - :doc:`cluster`: distribute the jobs of a table over several machines

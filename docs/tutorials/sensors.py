@@ -2,17 +2,17 @@
 Denoise a sensor network and fill its gaps
 ==========================================
 
-Weather stations with noisy thermometers, some of them silent: give a filter its frequency response, learn a better one
-from a few hours of reference measurements, and interpolate what is missing.
+You have weather stations with noisy thermometers, and some stations do not report. You will apply a filter with a given
+frequency response, learn a better one from a few hours of reference measurements, and interpolate missing readings.
 """
 
 # %%
 # A network of sensors
 # --------------------
 #
-# Four hundred stations over a hilly region, denser along a valley, measure the temperature every hour for two days. The
-# field has a trend from south to north, warm and cold areas that drift, and a daily cycle. Thermometers err by 1.5
-# degrees.
+# Four hundred stations in a hilly region, denser along a valley, measure the temperature every hour for two days. The
+# temperature field has a trend from south to north, drifting warm and cold areas, and a daily cycle. The measurement
+# noise has a standard deviation of 1.5 degrees.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -36,10 +36,10 @@ for _ in range(12):
 noisy = truth + 1.5 * rng.standard_normal(truth.shape)
 
 # %%
-# Each station is joined to its six nearest neighbours, with weights that decay with the distance. The normalisation
-# matters here: with ``"rw"``, :math:`P = D^{-1} A` takes weighted means over the neighbours, so that a constant field
-# passes through every filter with response 1 at :math:`\mu = 1` unchanged. The default, ``"sym"``, preserves
-# :math:`\sqrt{\text{degree}}` instead, and would draw the map of the degrees into the temperatures.
+# Each station is connected to its six nearest neighbours, with weights that decay with distance. The normalisation
+# matters here. With ``"rw"``, :math:`P = D^{-1} A` takes weighted means over neighbours, so every filter with response
+# 1 at :math:`\mu = 1` leaves a constant field unchanged. The default, ``"sym"``, preserves :math:`\sqrt{\text{degree}}`
+# instead and would imprint the node degrees on the temperatures.
 
 from scipy.spatial import cKDTree
 
@@ -76,10 +76,11 @@ draw({"the field at 15 h": truth[:, 15], "what the sensors say": noisy[:, 15]})
 # A filter with a given response
 # ------------------------------
 #
-# The field is smooth and the noise is not, so damp what varies quickly along the edges. Tikhonov's filter minimises
-# :math:`\|y - x\|^2 + \tau \, \text{roughness}(y)` and has the response :math:`h(\lambda) = 1 / (1 + \tau \lambda)`,
-# where :math:`\lambda = 1 - \mu` is an eigenvalue of the Laplacian: 0 for the smoothest signals and up to 2.
-# ``apply_response`` takes the formula as it is, for all hours at once.
+# The field is smooth and the noise is not, so dampen components that vary quickly along edges. The Tikhonov filter
+# minimises :math:`\|y - x\|^2 + \tau \, \text{roughness}(y)` and has the response
+# :math:`h(\lambda) = 1 / (1 + \tau \lambda)`, where :math:`\lambda = 1 - \mu` is an eigenvalue of the Laplacian. It is
+# 0 for the smoothest signals and at most 2. ``apply_response`` takes this formula directly and filters all hours at
+# once.
 
 
 def rms(error):
@@ -93,16 +94,17 @@ for tau in (0.3, 1, 3, 10, 30):
 print(f"no filter : off by {rms(noisy - truth):.2f} degrees")
 
 # %%
-# Too little smoothing leaves noise, too much removes the weather. The scan compares with the truth, which we know only
-# because we made it up. In the field one would pick :math:`\tau` with hidden readings, as below, or learn the filter.
+# Too little smoothing leaves noise, and too much removes the signal. Here we choose :math:`\tau` by comparing with the
+# ground truth, which is only known because the data are synthetic. In practice, you would choose it on hidden readings,
+# as below, or learn the filter.
 #
 # Learn the filter from reference measurements
 # --------------------------------------------
 #
-# Suppose that accurate instruments ran beside the sensors for the first six hours. That gives six pairs of signals,
-# before and after: noisy readings, and what they should have been. ``GraphFilter`` finds the polynomial that maps one
-# to the other with the least squared error, in closed form. A touch of ``ridge`` keeps the response small where the
-# readings have too little energy to determine it. The test is on the remaining 42 hours.
+# Suppose that accurate instruments ran next to the sensors for the first six hours. This gives six pairs of noisy and
+# true signals. ``GraphFilter`` finds the polynomial filter that maps one to the other with the least squared error, in
+# closed form. A small ``ridge`` penalty keeps the response small where the readings have too little energy to determine
+# it. We test the filter on the remaining 42 hours.
 
 reference = slice(0, 6)
 later = slice(6, hours)
@@ -113,9 +115,9 @@ print(f"hours 6 to 48, no filter: off by {rms((noisy - truth)[:, later]):.2f} de
 print(f"          learned filter: off by {rms((cleaned - truth)[:, later]):.2f} degrees")
 
 # %%
-# The learned response is that of a Wiener filter: close to 1 where the signal dominates, close to 0 where the noise
-# does. Behind it is the energy of the readings. Nearly all of it is at :math:`\mu = 1`, the mean temperature; the noise
-# stretches over the rest of the spectrum.
+# The learned response resembles a Wiener filter: it is close to 1 where the signal dominates and close to 0 where the
+# noise does. The histogram behind it shows the energy of the readings. Nearly all of it is at :math:`\mu = 1`, the mean
+# temperature; the noise is spread over the rest of the spectrum.
 
 fig, ax = plt.subplots(figsize=(7, 3.4), layout="constrained")
 learned.plot(ax)
@@ -129,10 +131,10 @@ plt.show()
 # Fill the gaps
 # -------------
 #
-# Now a third of the stations are silent. A filter cannot tell a missing reading from a reading of zero, so filter
-# twice: the readings with zeros in the gaps, and a mask of ones and zeros. The ratio is a weighted mean of the readings
-# nearby, with the weights of the filter. The heat kernel :math:`e^{-\tau\lambda}` has positive weights and reaches
-# :math:`\sqrt\tau` steps or so.
+# Now a third of the stations do not report. A filter cannot distinguish a missing reading from a reading of zero, so
+# filter two signals: the readings with zeros in the gaps, and a mask of ones and zeros. Their ratio is a weighted mean
+# of nearby readings, with the weights of the filter. The heat kernel :math:`e^{-\tau\lambda}` has positive weights and
+# reaches about :math:`\sqrt\tau` hops.
 
 heard = rng.random(stations) > 1 / 3
 reading = np.where(heard[:, None], noisy, 0.0)
@@ -146,8 +148,8 @@ def interpolate(reading, heard, tau):
 
 
 # %%
-# How far should it reach? Hide a fifth of the readings, predict them from the rest, and keep what predicts best. This
-# needs no truth at all.
+# How far should it reach? Hide a fifth of the readings, predict them from the rest, and keep the :math:`\tau` that
+# predicts best. This requires no ground truth.
 
 hidden = heard & (rng.random(stations) < 0.2)
 shown = heard & ~hidden
@@ -167,8 +169,8 @@ print(f"silent stations, interpolated      : {rms((filled - truth)[~heard]):.2f}
 print(f"others, as measured                : {rms((noisy - truth)[heard]):.2f} degrees off")
 
 # %%
-# The interpolated stations are now closer to the truth than the working ones were before, because each draws on the
-# readings of a whole neighbourhood.
+# The interpolated values are closer to the truth than the raw readings of working stations, because each is an average
+# over a whole neighbourhood.
 
 draw(
     {
@@ -182,9 +184,9 @@ draw(
 # Your own stations
 # -----------------
 #
-# All of the above needs two arrays: positions, (N, 2), and readings, (N, hours). For example, the Molène data set has
-# the hourly temperatures of 37 stations in Brittany during one month, in kelvin. Its MATLAB file
-# (``gsp_molene_data.mat`` of https://github.com/bgirault-usc/Molene-Dataset) reads like this:
+# All of this needs only two arrays: positions, (N, 2), and readings, (N, hours). For example, the Molène data set
+# contains one month of hourly temperatures, in kelvin, from 37 stations in Brittany. Read its MATLAB file
+# (``gsp_molene_data.mat`` from https://github.com/bgirault-usc/Molene-Dataset) as follows:
 #
 # .. code-block:: python
 #

@@ -19,11 +19,11 @@ from polybasis.store.basis_store import BasisStore
 class NodeClassifier(NodeEstimator):
     """Classifies the nodes of a graph, given the classes of some of them.
 
-    Parameters and fitted attributes are those of :class:`polybasis.node_estimator.NodeEstimator`; ``arguments`` may
-    also have ``class_weight`` and ``label_reuse``. Classes may be of any type. The metric of early stopping is chosen
-    by their balance, see :func:`polybasis.data.targets.default_metric`.
+    Parameters and fitted attributes are those of :class:`polybasis.node_estimator.NodeEstimator`; ``arguments`` also
+    accepts ``class_weight`` and ``label_reuse``. Classes may be of any type. The metric for early stopping depends on
+    their balance; see :func:`polybasis.data.targets.default_metric`.
 
-    After :meth:`fit`, ``classes_`` has the sorted classes.
+    After :meth:`fit`, ``classes_`` holds the sorted classes.
 
     >>> import polybasis as pb
     >>> data = pb.data.csbm(nodes=300, features=60, seed=1)
@@ -42,7 +42,7 @@ class NodeClassifier(NodeEstimator):
     def predict_proba(
         self, graph: Graph | NodeDataset | BasisStore | None = None, X: Any = None
     ) -> NDArray[np.float32]:
-        """Class probabilities of all nodes.
+        """Predicts the class probabilities of all nodes.
 
         Args:
             graph, X: as for :meth:`predict`.
@@ -56,7 +56,7 @@ class NodeClassifier(NodeEstimator):
         return self._fitted().predict_proba(self._data_of(graph, X))
 
     def score(self, y: Any, mask: Any = None) -> float:
-        """Accuracy on the graph the classifier was fitted on.
+        """Returns the accuracy on the graph that the classifier was fitted on.
 
         Args:
             y: classes, (N,), as for :meth:`fit`; nodes of unknown class are not scored.

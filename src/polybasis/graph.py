@@ -56,9 +56,9 @@ class Graph:
 
     Args:
         adjacency: A checked adjacency matrix; see :func:`polybasis.adjacency.symmetric_adjacency`.
-        ptr: The first node of each graph of a batch and, last, the number of nodes, (G+1,); None for a single graph.
+        ptr: The first node of each graph in a batch, followed by the number of nodes, (G+1,); None for a single graph.
         flow: The direction of each nonzero of a directed graph; see :func:`polybasis.directed.directed_adjacency`.
-        normalization, lambda_max, q: The operator; see :meth:`from_edge_index`.
+        normalization, lambda_max, q: The parameters of the operator; see :meth:`from_edge_index`.
 
     Attributes:
         num_nodes: The number of nodes N.
@@ -67,11 +67,11 @@ class Graph:
             directed graph.
         weight: The edge weight of each nonzero, float64, or None if all weights are 1; :math:`(A + A^\top) / 2` for a
             directed graph.
-        ptr: The boundaries of the graphs of a batch, int64, (G+1,), or None for a single graph.
-        directed: Whether the graph is directed, and signals are complex.
-        normalization, q: As given.
-        lambda_max: The number by which ``"laplacian"`` and ``None`` scale, or one per graph of a batch, (G,); None for
-            other normalisations.
+        ptr: The boundaries of the graphs in a batch, int64, (G+1,), or None for a single graph.
+        directed: Whether the graph is directed, so that signals are complex.
+        normalization, q: The arguments of the constructor.
+        lambda_max: The scale of the normalisations ``"laplacian"`` and ``None``, or one per graph in a batch, (G,);
+            None for other normalisations.
 
     >>> import torch, polybasis as pb
     >>> g = pb.Graph.from_edge_index([[0, 1], [1, 2]])
@@ -162,35 +162,36 @@ class Graph:
 
         .. math:: H = \frac{A + A^\top}{2} \odot e^{2 \pi i q F}, \qquad F = \frac{A - A^\top}{A + A^\top}
 
-        The flow F is :math:`A - A^\top` if all weights are 1, as in the paper. For other weights the quotient keeps
-        phases independent of the unit of the weights.
+        If all weights are 1, the flow F is :math:`A - A^\top`, as in the paper. For other weights, the quotient makes
+        the phases independent of the unit of the weights.
 
         Args:
             edge_index: The node pairs, integers of shape (2, E), or a PyG ``EdgeIndex``. Edges lead from the first to
                 the second node.
             num_nodes: The number of nodes; by default the largest node index plus one, or the length of ``batch``.
             edge_weight: The weights, (E,), finite and non-negative; by default 1. Edges of weight 0 are removed. If the
-                weights require gradients, gradients flow to them through the normalisation; pairs may then be listed
-                with different weights, of which the mean is used, and edges of weight 0 stay.
+                weights require gradients, gradients flow to them through the normalisation. In this case, a pair that
+                is listed with different weights gets their mean, and edges of weight 0 are kept.
             self_loops: ``"drop"`` removes self-loops, ``"keep"`` keeps them, and ``"add"`` also adds one of weight 1 to
                 every node without one.
-            directed: ``False`` uses every pair in both directions. ``None`` does so too, but warns if the list is
-                evidently directed: it has some pairs in both directions and some in only one. ``True`` keeps the
-                directions.
-            batch: The number of the graph to which each node belongs, (N,), ascending, as in PyG.
+            directed: ``False`` uses every pair in both directions. ``None`` does the same, but warns if the list looks
+                directed, that is, if it contains some pairs in both directions and others in only one. ``True`` keeps
+                edge directions.
+            batch: The index of the graph that each node belongs to, (N,), ascending, as in PyG.
             normalization: The operator P, with the degrees D of A, or of :math:`(A + A^\top) / 2`:
 
                 - ``"sym"``: :math:`D^{-1/2} A D^{-1/2}`.
                 - ``"rw"``: :math:`D^{-1} A`, the random walk.
                 - ``"laplacian"``: :math:`I - 2 L / \lambda_{\max}` with the Laplacian :math:`L = D - A`.
                 - ``None``: :math:`A / \lambda_{\max}`.
-            lambda_max: An upper bound of the absolute eigenvalues of L or A, such that those of P are in [-1, 1]; by
-                default a tight one, found by the Lanczos process. In a batch, one number for all graphs or one each.
+            lambda_max: An upper bound on the absolute eigenvalues of L or A, so that those of P lie in [-1, 1]; by
+                default a tight bound, computed by the Lanczos process. In a batch, one number for all graphs or one per
+                graph.
             q: The phase of a directed edge in turns; 0 ignores directions, and 0.25 multiplies by the imaginary unit.
 
         Raises:
             ValueError: If a shape, node index or weight is invalid, if a pair has two different weights, or if an edge
-                joins two graphs of the batch. Weights that agree up to float32 rounding, 1e-6, are not different; the
+                joins two graphs of the batch. Weights that agree up to float32 rounding (1e-6) count as equal; the
                 first is used.
             TypeError: If the data type of an argument is wrong.
 
@@ -288,7 +289,7 @@ class Graph:
             data: A ``torch_geometric.data.Data`` or ``Batch`` object with ``edge_index`` or ``adj_t``.
             self_loops, directed, operator: See :meth:`from_edge_index`.
             edge_weight: The weights, (E,); by default ``data.edge_weight`` or, without it, 1. ``data.edge_attr`` is
-                never used as weights unless it is passed here; a warning says so.
+                ignored, with a warning, unless you pass it here.
 
         Raises:
             ValueError: If ``data`` has no edges, or has invalid ones.
@@ -429,8 +430,8 @@ class Graph:
             if directed is None and edges.directed is not False and evidently and one_way:
                 warnings.warn(
                     f"{one_way} of {between_nodes} node pairs are listed in one direction only; all are used in both "
-                    "directions; Graph.from_edge_index(.., directed=False) accepts this without a warning, and "
-                    "directed=True keeps directions",
+                    "directions. Pass directed=False to Graph.from_edge_index to silence this warning, or "
+                    "directed=True to keep edge directions",
                     stacklevel=3,
                 )
             return cls(adjacency, ptr, **operator)
@@ -480,7 +481,7 @@ class Graph:
         ).to(device)
 
     def propagation(self, dtype: torch.dtype, device: torch.device) -> Matrix:
-        r"""Returns the symmetric form of :math:`P`, as the operators take it, created once per data type and device.
+        r"""Returns the symmetric form of :math:`P` for the operators, created once per data type and device.
 
         It is :math:`P` itself unless :meth:`to_symmetric` changes signals; see :mod:`polybasis.propagation`.
 
@@ -549,7 +550,7 @@ class Graph:
         return self.propagate(x)
 
     def propagate(self, x: AnySignal) -> AnySignal:
-        r"""Returns :math:`P x`, like ``graph @ x``, which ``torch.compile`` does not support.
+        r"""Returns :math:`P x`; unlike ``graph @ x``, this method works under ``torch.compile``.
 
         Gradients flow to ``x`` and to edge weights that require them.
 
@@ -708,7 +709,7 @@ class Graph:
                 self._with_loops = Graph(adjacency, self.ptr, **operator)
 
     def derived(self, create: Callable[..., T], *arguments: Any) -> T:
-        """Returns something that depends on the graph only, created once; it must not be changed.
+        """Returns a cached object that depends only on the graph; callers must not modify it.
 
         Models get their constants from here: compilers cannot trace how they are created.
 
@@ -787,14 +788,14 @@ def _differentiable(
 
     if self_loops != "drop" or directed or operator.get("normalization", "sym") != "sym":
         raise ValueError(
-            "edge_weight requires gradients, which only undirected graphs without self-loops and with "
-            'normalization="sym" support; pass edge_weight.detach() to train without gradients of the weights'
+            "edge_weight requires gradients, which are only supported for undirected graphs without self-loops and "
+            'with normalization="sym"; pass edge_weight.detach() to train without gradients of the weights'
         )
     return TensorGraph(torch.from_numpy(pairs).to(weight.device), nodes, weight, ptr)
 
 
 def as_graph(value: Any, num_nodes: int | None = None, edge_weight: Tensor | ArrayLike | None = None) -> Graph:
-    """Returns the graph of any adjacency that layers accept.
+    """Converts any adjacency that layers accept to a graph.
 
     Args:
         value: A :class:`Graph`, node pairs of shape (2, E), a PyG ``EdgeIndex``, or a sparse matrix in a format of

@@ -27,9 +27,9 @@ class GraphFilter(Parameters):
     .. math:: \min_p \; \sum_j \frac{\|p(P)\, x_j - y_j\|^2}{\sum_i \|x_i\|^2}
               + \rho \cdot \frac12 \int_{-1}^{1} p(\mu)^2 \, d\mu
 
-    In the optimal basis the Hessian of the first term is the identity, so the solution for one pair is
-    :math:`c = V^\top y`; no iterative optimisation is needed. Several pairs use the basis that is optimal for all of
-    them together. With ``normalization="rw"``, norms are weighted by the degrees of the nodes.
+    In the optimal basis, the Hessian of the first term is the identity, so the solution for one pair is
+    :math:`c = V^\top y` and needs no iterative optimisation. For several pairs, the filter uses the basis that is
+    jointly optimal. With ``normalization="rw"``, norms are weighted by node degrees.
 
     Args:
         K: The degree of the polynomial.
@@ -81,7 +81,7 @@ class GraphFilter(Parameters):
         x, y = _array(x), _array(y)
         if graph.ptr is not None:
             raise ValueError(
-                f"graph is a batch of {graph.num_graphs}; GraphFilter fits one graph: build it without batch or ptr"
+                f"graph is a batch of {graph.num_graphs}; GraphFilter fits a single graph: omit batch and ptr"
             )
         inputs, outputs = as_channels(x, graph.num_nodes)[0].double(), as_channels(y, graph.num_nodes, "y")[0].double()
         if tuple(x.shape) != tuple(y.shape):
@@ -146,7 +146,7 @@ class GraphFilter(Parameters):
         return ChebyshevSeries((basis.to_chebyshev(basis.K) @ coefficients).numpy())
 
     def spectral_density(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        r"""Returns where on the spectrum the input signals of the fit had their energy.
+        r"""Returns the spectral density of the input signals of the fit.
 
         .. math:: \sum_i w_i\, p(\mu_i) = \frac{\sum_j \langle x_j, p(P)\, x_j\rangle}{\sum_j \|x_j\|^2}
                   \quad \text{for all } p \text{ of degree at most } 2K+1
@@ -159,14 +159,14 @@ class GraphFilter(Parameters):
         return nodes.numpy(), (weights / weights.sum()).numpy()
 
     def plot(self, ax: Axes | None = None, *, energy: bool = True) -> Axes:
-        """Plots the response over the spectrum and, behind it, the energy of the input signals of the fit.
+        """Plots the response over the spectral density of the input signals of the fit.
 
-        Shaded parts have less than 0.1 % of the energy: there the fit does not determine the response, which is an
-        extrapolation.
+        Hatched parts of the spectrum hold less than 0.1 % of the energy. There, the fit does not determine the
+        response, which is extrapolated.
 
         Args:
-            ax: The axes to draw on; those of a new figure by default.
-            energy: Whether to draw the energy; False for further filters on the same axes.
+            ax: The axes to draw on; by default those of a new figure.
+            energy: Whether to draw the spectral density; pass False to add further filters to the same axes.
 
         Returns:
             The axes.
@@ -190,7 +190,7 @@ class GraphFilter(Parameters):
 
 
 def joint_basis(own: OptimalBasis) -> Favard:
-    r"""Returns the polynomials that are orthonormal with respect to several signals together.
+    r"""Returns the polynomials that are orthonormal with respect to the joint spectral density of several signals.
 
     .. math:: \sum_j \langle p_k(P)\, x_j,\; p_l(P)\, x_j \rangle = \delta_{kl}
 
@@ -201,7 +201,7 @@ def joint_basis(own: OptimalBasis) -> Favard:
         own: The optimal bases of the signals.
 
     Returns:
-        The basis, of a degree of at most ``own.K``.
+        The basis, of degree at most ``own.K``.
 
     >>> import torch, polybasis as pb
     >>> g = pb.Graph.from_edge_index([[0, 1, 2, 3], [1, 2, 3, 4]])

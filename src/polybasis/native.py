@@ -29,8 +29,8 @@ def kernels() -> ModuleType | None:
     """The native module, or None with one warning if it is missing."""
     if module is None:
         warnings.warn(
-            f"polybasis runs without its native kernels ({_reason}): results are the same, filters are several times "
-            "slower and need more memory; install a C++ compiler and reinstall polybasis",
+            f"polybasis runs without its native kernels ({_reason}): results are the same, but filters are several "
+            "times slower and need more memory; install a C++ compiler and reinstall polybasis",
             RuntimeWarning,
             stacklevel=2,
         )

@@ -1,4 +1,4 @@
-"""What classification and regression of nodes share: parameters, training, prediction and files."""
+"""The common base of node classification and regression: parameters, training, prediction and files."""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ class NodeEstimator(Parameters, ABC):
         model: name of the model, by default ``optbasisgnn``; ``optbasis`` and ``favard`` are short names of the paper's
             two models. ``auto`` chooses a model on the validation nodes; see :mod:`polybasis.train.auto`.
         seed: random seed.
-        time_limit: seconds to choose a model and train it, with ``model="auto"``; by default 60.
+        time_limit: seconds to choose and train a model, with ``model="auto"``; by default 60.
         config: a complete configuration, as an alternative to ``model`` and ``arguments``.
-        **arguments: anything :meth:`polybasis.train.Config.of` takes: the model's own hyperparameters such as ``K`` and
-            ``dropout``, and ``hidden``, ``lr``, ``epochs``, ``patience``, ``ensemble_size``, ``metric``, ...
+        **arguments: anything that :meth:`polybasis.train.Config.of` takes: hyperparameters of the model such as ``K``
+            and ``dropout``, and ``hidden``, ``lr``, ``epochs``, ``patience``, ``ensemble_size``, ``metric``, ...
 
-    All of these, each of the ``arguments`` included, are parameters for ``get_params``, ``set_params`` and
-    scikit-learn's ``clone``. :meth:`fit` checks them.
+    All of these, including each of the ``arguments``, are parameters for ``get_params``, ``set_params`` and
+    scikit-learn's ``clone``. :meth:`fit` validates them.
 
-    Unless ``config`` is given, defaults are those for own data, see :meth:`polybasis.train.Config.of_own_data`:
-    the output bias starts at the prior, predictions do not change with the size of the graph, and training on more than
-    20,000 nodes is shorter.
+    Unless ``config`` is given, the defaults are those of :meth:`polybasis.train.Config.of_own_data`: the output bias is
+    initialised to the class prior, predictions do not depend on the size of the graph, and training on more than 20,000
+    nodes is shorter.
 
-    After :meth:`fit`: ``model_``, ``config_``, ``val_score_``, ``epochs_``, ``history_`` (for each epoch a dictionary
-    of ``epoch``, ``train_loss`` and ``val_score``) and, with ``model="auto"``, ``candidates_``.
+    :meth:`fit` sets ``model_``, ``config_``, ``val_score_``, ``epochs_``, ``history_`` (a dictionary of ``epoch``,
+    ``train_loss`` and ``val_score`` per epoch) and, with ``model="auto"``, ``candidates_``.
     """
 
     def __init__(
@@ -86,19 +86,19 @@ class NodeEstimator(Parameters, ABC):
     ) -> Self:
         """Trains on the nodes of ``train_mask`` with early stopping on those of ``val_mask``.
 
-        Arrays may be those of NumPy, torch, pandas and polars; ``X`` may also be a SciPy sparse matrix.
+        Arrays may come from NumPy, torch, pandas or polars; ``X`` may also be a SciPy sparse matrix.
 
         Args:
             graph: the graph, N nodes.
             X: features, (N, F).
             y: targets, (N,). None, NaN and ``pd.NA``, and -1 for classes, mark unknown targets.
-            train_mask, val_mask: boolean, (N,), or indices of nodes; by default 75 % and 25 % of the nodes with a known
-                target, of each class.
+            train_mask, val_mask: boolean, (N,), or node indices; by default a stratified split of the nodes with a
+                known target into 75 % and 25 %.
             sample_weight: non-negative weight of each node in the loss, (N,); by default 1.
-            on_epoch: called after every epoch. It may raise :class:`polybasis.StopTraining`: training ends, and the
-                best model so far is kept.
+            on_epoch: called after every epoch. It may raise :class:`polybasis.StopTraining` to end training and keep
+                the best model so far.
             checkpoints: folder for a checkpoint; an interrupted fit with the same arguments resumes from it. With
-                ``model="auto"`` the race is repeated.
+                ``model="auto"``, the race is repeated.
 
         Raises:
             ValueError: for invalid parameters, arguments of the wrong shape, values that are not finite, or fewer than
@@ -151,13 +151,13 @@ class NodeEstimator(Parameters, ABC):
         if config is not None:
             if arguments or self.model is not None:
                 given = ["model", *arguments] if self.model else arguments
-                raise ValueError(f"pass {', '.join(given)} inside config, or no config")
+                raise ValueError(f"pass {', '.join(given)} as part of config, or omit config")
             if not isinstance(config, Config):
                 raise ValueError(f"config is {config!r}; expected a polybasis.train.Config")
         name = self.model or "optbasisgnn"
         auto = name == "auto"
         if auto and arguments:
-            raise ValueError(f"model='auto' chooses {', '.join(arguments)} itself; pass only time_limit and seed")
+            raise ValueError(f"model='auto' chooses {', '.join(arguments)}; pass only time_limit and seed")
         if self.time_limit is not None and not auto:
             raise ValueError("time_limit applies only to model='auto'; for other models, use epochs and patience")
         if config is None:
@@ -192,7 +192,7 @@ class NodeEstimator(Parameters, ABC):
         return self._fitted().epochs
 
     def predict(self, graph: Graph | NodeDataset | BasisStore | None = None, X: Any = None) -> NDArray[Any]:
-        """The predicted target of every node, (N,).
+        """Predicts the target of every node, (N,).
 
         Args:
             graph: a graph with N nodes, a data set, or a store (for models on a precomputed basis); by default the
@@ -229,13 +229,13 @@ class NodeEstimator(Parameters, ABC):
         return predicted[scored.numpy()], target[scored], classes
 
     def report(self, path: str | Path) -> None:
-        """Writes an interactive HTML page about the model: scores beside baselines, curves, filters and training.
+        """Writes an interactive HTML report on the model: scores against baselines, curves, filters and training.
 
-        Nodes with a known target that were neither trained on nor validated on are its test nodes; without any, the
-        page is about the validation nodes.
+        The test nodes are those with a known target outside both masks. If there are none, the report uses the
+        validation nodes.
 
         Args:
-            path: the file.
+            path: the HTML file.
 
         Raises:
             ValueError: if the estimator was loaded from a file; use the command ``polybasis report``.
@@ -244,7 +244,7 @@ class NodeEstimator(Parameters, ABC):
 
         trained = self._fitted()
         if self._data is None or self._split is None:
-            raise ValueError(f"this {self._kind} was loaded from a file; use polybasis report to write a page about it")
+            raise ValueError(f"this {self._kind} was loaded from a file; write its report with polybasis report")
         model_page(trained, self._data, self._split, f"{type(self).__name__.lower()}.predict(graph, X)").write(
             Path(path)
         )

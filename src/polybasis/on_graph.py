@@ -1,4 +1,4 @@
-"""A graph bound to a node estimator, so that scikit-learn's tools apply."""
+"""A node estimator bound to a graph, for use with scikit-learn's tools."""
 
 from __future__ import annotations
 
@@ -28,19 +28,20 @@ def _classifies(adapter: OnGraph) -> bool:
 class OnGraph(BaseEstimator):  # type: ignore[misc]
     """A node estimator on a fixed graph, with scikit-learn's ``fit(X, y)`` and ``predict(X)``.
 
-    Rows of ``X`` are nodes, and the first column is the index of the node. Where the features are depends on
-    ``features``:
+    Each row of ``X`` is a node, and the first column is the node index. The features come either from ``features`` or
+    from ``X``:
 
     ==============  ========================  ==========================================================
     ``features``    ``X``                     features of the other nodes
     ==============  ========================  ==========================================================
-    (N, F)          indices, (n,) or (n, 1)   bound
-    None            a table, (n, 1 + F)       those of the rows of ``fit``; the column means of ``fit`` for the rest
+    (N, F)          indices, (n,) or (n, 1)   ``features``
+    None            a table, (n, 1 + F)       rows passed to ``fit``; column means of these for the rest
     ==============  ========================  ==========================================================
 
-    Bound features are the usual choice: every node of the graph sees the features of its neighbours. With a table, a
-    pipeline can learn its preprocessing from the rows of ``fit`` alone; it must leave the first column as it is. Only
-    the rows of ``fit`` have known targets. A quarter of them, of each class, is for early stopping.
+    Passing ``features`` is the usual choice, because then every node sees the features of all its neighbours. With a
+    table, a pipeline can fit its preprocessing on the rows passed to ``fit`` alone, but it must not change the first
+    column. Only the rows passed to ``fit`` have known targets. A stratified quarter of them is held out for early
+    stopping.
 
     Args:
         estimator: a :class:`polybasis.NodeClassifier` or :class:`polybasis.NodeRegressor`; its parameters are
@@ -48,7 +49,7 @@ class OnGraph(BaseEstimator):  # type: ignore[misc]
         graph: the graph, N nodes.
         features: features of all nodes, (N, F), as for ``estimator.fit``; or None.
 
-    After :meth:`fit`: ``estimator_``, ``n_features_in_`` and, for classification, ``classes_``. ``clone`` copies the
+    :meth:`fit` sets ``estimator_``, ``n_features_in_`` and, for classification, ``classes_``. ``clone`` copies the
     estimator and shares the graph and the features.
 
     >>> import numpy as np, polybasis as pb
@@ -68,12 +69,12 @@ class OnGraph(BaseEstimator):  # type: ignore[misc]
         """Trains on some nodes.
 
         Args:
-            X: the nodes, and their features unless these are bound; see the class.
+            X: the nodes, and their features unless the constructor received these; see the class.
             y: their targets, (n,).
             sample_weight: their weights in the loss, (n,); by default 1.
 
         Raises:
-            ValueError: if ``X`` does not have the form given above, or repeats a node.
+            ValueError: if ``X`` does not have this form, or repeats a node.
         """
         if y is None:
             raise ValueError("OnGraph requires y to be passed, but the target y is None")
@@ -116,7 +117,7 @@ class OnGraph(BaseEstimator):  # type: ignore[misc]
 
     @available_if(_classifies)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Class probabilities of some nodes, (n, classes), in the order of ``classes_``.
+        """Predicts the class probabilities of some nodes, (n, classes), in the order of ``classes_``.
 
         Args:
             X: the nodes, as for :meth:`fit`.
@@ -126,7 +127,7 @@ class OnGraph(BaseEstimator):  # type: ignore[misc]
         return np.asarray(probabilities / probabilities.sum(axis=1, keepdims=True))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Accuracy, or the coefficient of determination for regression.
+        """Returns the accuracy, or the coefficient of determination for regression.
 
         Args:
             X: the nodes, as for :meth:`fit`.

@@ -15,8 +15,8 @@ from polybasis.node_estimator import NodeEstimator
 class NodeRegressor(NodeEstimator):
     """Predicts a number for each node of a graph, given the numbers of some of them.
 
-    Parameters and fitted attributes are those of :class:`polybasis.node_estimator.NodeEstimator`; ``arguments`` may
-    also have ``regression_loss``, which is ``squared`` or ``huber``. Early stopping is by ``rmse`` unless ``metric`` is
+    Parameters and fitted attributes are those of :class:`polybasis.node_estimator.NodeEstimator`; ``arguments`` also
+    accepts ``regression_loss``, which is ``squared`` or ``huber``. Early stopping uses ``rmse`` unless ``metric`` is
     given.
 
     >>> import polybasis as pb
@@ -30,7 +30,7 @@ class NodeRegressor(NodeEstimator):
     _kind = "regressor"
 
     def score(self, y: Any, mask: Any = None) -> float:
-        """The coefficient of determination on the graph the regressor was fitted on.
+        """Returns the coefficient of determination on the graph that the regressor was fitted on.
 
         Args:
             y: numbers, (N,), as for :meth:`fit`; nodes without a number are not scored.

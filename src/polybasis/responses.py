@@ -52,8 +52,8 @@ def apply_response(
         graph: The graph, N nodes.
         x: The signal, (N,), (N, d) or (B, N, d), a torch tensor or a NumPy array; may be complex on a directed graph.
         response: ``"low-pass"``, ``"high-pass"``, ``"band-pass"``, ``"band-reject"``, ``"comb"``, or a vectorised
-            function. To full accuracy, the comb response computes about forty sparse LU factorisations of shifted P,
-            which is feasible for grid-like graphs only; with a ``tolerance`` of 0.01 it is expanded like the others.
+            function. At full accuracy, the comb response computes about forty sparse LU factorisations of shifted P,
+            which is feasible only for grid-like graphs; with a ``tolerance`` of 0.01, it is expanded like the others.
         tolerance: The error of the Chebyshev expansion, relative to its largest coefficient; by default 1e-15.
         variable: The variable of a given function: an eigenvalue :math:`\mu \in [-1, 1]` of P, or :math:`\lambda = 1 -
             \mu \in [0, 2]`. For ``normalization="sym"`` or ``"rw"``, :math:`\lambda` is an eigenvalue of the normalised

@@ -1,4 +1,4 @@
-"""Checks of models and polynomial bases from outside the package; the package's own ones pass them too.
+"""Checks for custom models and polynomial bases; the built-in ones pass them too.
 
 >>> import polybasis as pb
 >>> from polybasis.testing import check_basis, check_model
@@ -38,7 +38,7 @@ def require(condition: Any, message: str) -> None:
 
 
 def check_model(model: str | type[Model], data: NodeDataset | None = None) -> None:
-    """Checks that a model trains, resets, saves and predicts as training and saved models require.
+    """Checks that a model trains, resets, saves and predicts correctly.
 
     Args:
         model: the class, or the name of a registered model.
@@ -71,7 +71,7 @@ def _scores(model: Model, x: Any, graph: Graph) -> Tensor:
 
 
 def check_directed_graphs_are_refused(cls: type[Model], data: NodeDataset) -> None:
-    """Models are real; the signals of directed graphs are complex."""
+    """Directed graphs are refused, because their signals are complex and models are real."""
     graph, x = Graph.from_edge_index([[0, 1, 2], [1, 2, 3]], directed=True), torch.rand(4, 3)
     model = cls(3, 4, 2, num_nodes=4)
     for call in (model, model.precompute) if "precompute" in vars(cls) else (model,):
@@ -109,7 +109,7 @@ def check_training(cls: type[Model], data: NodeDataset) -> None:
 
 
 def check_reset(cls: type[Model], data: NodeDataset) -> None:
-    """``reset_parameters`` removes what was learned: every parameter gets the values of a new model, or new ones."""
+    """``reset_parameters`` discards what was learned: every parameter gets the values of a new model, or new ones."""
     model = _made(cls, data)
     start = copy.deepcopy(model.state_dict())
     with torch.no_grad():
@@ -144,7 +144,7 @@ def check_precompute(cls: type[Model], data: NodeDataset) -> None:
 
 
 def check_deterministic(cls: type[Model], data: NodeDataset) -> None:
-    """A model that claims to be deterministic has the same scores in training, which saves a pass in each epoch."""
+    """A model that is declared deterministic has the same scores in training and evaluation mode."""
     model = _made(cls, data, **{key: 0.0 for key in cls.hyperparameters() if "dropout" in key})
     if model.deterministic:
         with torch.no_grad():
@@ -153,7 +153,7 @@ def check_deterministic(cls: type[Model], data: NodeDataset) -> None:
 
 
 def check_equivariance(cls: type[Model], data: NodeDataset) -> None:
-    """Renumbering the nodes renumbers the scores, unless the model has weights for each node."""
+    """Permuting the nodes permutes the scores, unless the model has weights for each node."""
     model = _made(cls, data).double()
     if model.transductive:
         return

@@ -144,7 +144,7 @@ def test_tune_and_report(table: str, targets: list[str], run: Run, folder: Path)
     outcome = run("report", *of_model(folder, table))
     assert outcome.status == 0, outcome.stderr
     page = Path("report.html").read_text()
-    assert ("Predicted and actual numbers" in page) == (table == "numbers")
+    assert ("Predicted and actual values" in page) == (table == "numbers")
     assert ("Labels</h2>" in page) == (table == "labels")
     assert "constant prediction" in page
     command = f"polybasis predict model --edges {folder / 'edges.csv'} --features {folder / f'{table}.csv'}"

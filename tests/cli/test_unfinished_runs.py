@@ -36,7 +36,7 @@ def interrupted(run: Run, monkeypatch: pytest.MonkeyPatch) -> list[object]:
 def test_another_configuration_starts_anew(run: Run, interrupted: list[object]) -> None:
     refused = run(*interrupted, "--lr", 0.25, "--resume")
     assert refused.status == 1
-    assert "--resume: there is no run of this configuration beside model/runs.jsonl" in refused.stderr
+    assert "--resume: there is no run of this configuration in model/runs.jsonl" in refused.stderr
     outcome = run(*interrupted, "--lr", 0.25)
     assert outcome.status == 0, outcome.stderr
     assert "30 epochs" in outcome.stdout

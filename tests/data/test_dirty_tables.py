@@ -66,13 +66,13 @@ DIRTY: dict[str, tuple[Callable[[Path], Files], str, str]] = {
     ),
     "three columns of weights": (
         changed(edges="source,target,amount,fee\na,b,1,2\n"),
-        "edges.csv:1: several columns besides the ends 'source' and 'target': 'amount', 'fee'",
+        "edges.csv:1: several columns besides 'source' and 'target': 'amount', 'fee'",
         "name the weights 'weight', or drop columns",
     ),
     "blank endpoint": (
         changed(edges="source,target\na,b\nb,\n"),
         "edges.csv:3: column 'target' is empty; the other end of the edge is 'b'",
-        "give both ends of the edge",
+        "give both nodes of the edge",
     ),
     "weight in words": (
         changed(edges="s,t,w\na,b,1\nb,c,much\n"),

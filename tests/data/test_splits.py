@@ -89,7 +89,7 @@ def test_unknown_protocols_and_missing_splits_are_refused() -> None:
     for protocol in ("per-class", "stratified", "random", "linkx", "train-val"):
         with pytest.raises(ValueError, match="made up has no labelled nodes to split"):
             dataset((), unknown=5).split(protocol)
-    with pytest.raises(ValueError, match="csbm has no splits of its own; use a protocol other than 'fixed'"):
+    with pytest.raises(ValueError, match="csbm has no published splits; use a protocol other than 'fixed'"):
         pb.data.csbm(50, 10).split("fixed", 0)
 
 

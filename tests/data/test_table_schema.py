@@ -169,7 +169,7 @@ def test_the_same_codes_in_parquet(tmp_path: Path) -> None:
     [
         ({"categorical": ["zap"]}, "categorical: the table of features has no column 'zap'; check the spelling"),
         ({"numeric": ["plan"]}, "column 'plan', node 'u0': '(basic|pro)' is not a number"),
-        ({"categorical": ["zip"], "numeric": ["zip"]}, "column 'zip' is said to be both categorical and numeric"),
+        ({"categorical": ["zip"], "numeric": ["zip"]}, "column 'zip' is listed as both categorical and numeric"),
         ({"categorical": "zip"}, "categorical is 'zip'; expected a list of names"),
     ],
 )

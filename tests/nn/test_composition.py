@@ -359,7 +359,7 @@ def test_a_batch_has_no_common_optimal_basis() -> None:
         lambda: conv.response(mu, signal(), graph),
         lambda: filters_of(pb.nn.OptBasisGNN(CHANNELS, 4, 2), signal().float(), graph),
     ):
-        with pytest.raises(ValueError, match="graph is a batch of 1, each with an optimal basis of its own"):
+        with pytest.raises(ValueError, match=r"graph is a batch \(num_graphs=1\), and each graph has its own basis"):
             call()
     assert pb.nn.PolyConv(CHANNELS, K).response(mu, signal(), graph).shape == (5, CHANNELS)
 

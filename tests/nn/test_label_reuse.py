@@ -166,7 +166,7 @@ def test_serves_only_the_graph_it_was_trained_on(tmp_path: Path) -> None:
         loaded.predict(other.graph, other.x)
     with pytest.raises(
         ValueError,
-        match=r"x has 90 nodes; a model with label reuse can be applied only to its training graph, which has 200",
+        match=r"x has 90 nodes; a model with label reuse can only be applied to its training graph, which has 200",
     ):
         classifier.model_(other.x, other.graph)
 

@@ -250,13 +250,13 @@ def test_configurations_and_saved_models_never_run_a_file(file: Path) -> None:
     [
         ("mine.py:Nix", "mine.py does not define 'Nix'; it defines Net"),
         ("mine.py:value", r"value in .*mine.py is 3; expected a subclass of polybasis.nn.Model"),
-        ("mine.py:", "is not a model in a file; expected FILE.py:Class"),
-        ("mine.txt:Net", "is not a model in a file; expected FILE.py:Class"),
+        ("mine.py:", "does not name a model in a file; expected FILE.py:Class"),
+        ("mine.txt:Net", "does not name a model in a file; expected FILE.py:Class"),
         ("absent.py:Net", "absent.py does not exist"),
         ("broken.py:Net", r"broken.py:2: ZeroDivisionError: division by zero"),
         ("syntax.py:Net", r"syntax.py:1: SyntaxError"),
         ("exits.py:Net", r"exits.py:1: SystemExit: 3"),
-        (".:Net", "is not a model in a file"),
+        (".:Net", "does not name a model in a file"),
     ],
 )
 def test_files_that_define_no_model_are_refused_with_one_line(file: Path, text: str, message: str) -> None:

@@ -94,7 +94,7 @@ def test_scores_are_those_of_the_assessment(page: str, own_model: TrainedModel) 
     text = text_of(page)
     interval = f"{found.score.low:.4f} to {found.score.high:.4f}"
     assert f"its ROC AUC is {found.score.value:.4f} (95 % interval {interval})" in text
-    rows = cells(page, "Beside models that ignore the graph")
+    rows = cells(page, "Comparison with models that ignore the graph")
     assert rows[1] == ["this model", f"{found.score.value:.4f} {interval}", ""]
     for row, item in zip(rows[2:], found.baselines, strict=True):
         gain = item.advantage
@@ -120,7 +120,7 @@ def test_classes_and_thresholds_follow_the_threshold_of_the_model(
     data = tables.open()
     test = data.split("stratified", 0).test.numpy()
     y, predicted = data.y.numpy()[test], own_model.predict(data)[test] == HOSTILE
-    assert "Scores are computed before the calibration and the threshold" in text_of(page)
+    assert "These scores do not use the calibration and the threshold" in text_of(page)
     row = cells(page, "Classes")[2]
     scores = (precision_score(y, predicted), recall_score(y, predicted))
     assert row[1:3] == [f"{score:.3f}" for score in scores]
@@ -188,7 +188,7 @@ def test_other_targets_have_the_sections_that_apply(y: torch.Tensor, sections: l
     assert problems_of(page) == []
     assert headings(page) == [*sections, "Filters", "Training", "Data", "Configuration"]
     assert "NaN" not in page
-    assert "saved without the course of its training" in text_of(page)
+    assert "saved without a training history" in text_of(page)
     if trained.target == "classification" and len(trained.classes) <= 40:
         counts = np.array([int(n) for n in re.findall(r'data-n="(\d+)"', page)]).reshape([len(trained.classes)] * 2)
         test = data.split("random").test
@@ -222,7 +222,7 @@ def test_an_estimator_is_tested_on_nodes_outside_its_masks(tmp_path: Path) -> No
     assert f"On 50 test nodes, which were not used in training, its accuracy is {accuracy:.4f}" in text_of(page)
     assert [series["name"] for series in charts_of(page)["Training loss"]["series"]][:2] == ["model 1", "model 2"]
     classifier.save(tmp_path / "model")
-    with pytest.raises(ValueError, match="loaded from a file; use polybasis report"):
+    with pytest.raises(ValueError, match="loaded from a file; write its report with polybasis report"):
         pb.NodeClassifier.load(tmp_path / "model").report(tmp_path / "other.html")
 
 
@@ -251,9 +251,9 @@ def test_other_data_is_scored_on_all_its_nodes(own_model: TrainedModel, tables: 
     other = replace(data, y=data.y.clone().index_fill_(0, torch.arange(20), -1))
     write_report(own_model, other, tmp_path / "report.html")
     text = text_of((tmp_path / "report.html").read_text())
-    assert "On 280 labelled nodes its" in text
+    assert "On 280 labelled nodes, its" in text
     assert "not the data that the model was trained on" in text
-    assert "Beside models" not in text
+    assert "Comparison with models" not in text
 
 
 def test_a_model_of_a_store(tmp_path: Path) -> None:

@@ -157,7 +157,7 @@ def test_the_plan_follows_the_memory(tmp_path: Path) -> None:
         assert sum(plan.blocks) == 70
     many, few = (plan_precompute(large, 10, memory=4 << 30, rows=10, threads=threads) for threads in (32, 2))
     assert many.blocks[0] < few.blocks[0]  # each thread holds something too
-    with pytest.raises(ValueError, match="needs 717 MiB, and the limit is 256 MiB; raise the memory limit"):
+    with pytest.raises(ValueError, match="needs 717 MiB, but the limit is 256 MiB; raise the memory limit"):
         plan_precompute(large, 10, memory=1 << 28, rows=10_000)
 
 

@@ -133,7 +133,7 @@ def test_few_test_nodes_of_a_class_are_counted() -> None:
         f"Only 3 of {len(negative) + 3} test nodes are of class '1', so the score and its interval are rough"
     )
     (note,) = assess(trained, data, split._replace(test=negative), resamples=50).warnings
-    assert note == "No test node is of class '1', so roc_auc says nothing. Label more nodes."
+    assert note == "No test node is of class '1', so roc_auc is meaningless. Label more nodes."
 
 
 def test_the_baseline_is_that_of_scikit_learn_with_the_weights_of_the_model() -> None:
@@ -179,7 +179,7 @@ def test_what_is_left_out_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
         patch.setitem(sys.modules, "sklearn.linear_model", None)
         found = assess(trained, data, split, resamples=20)
     assert [comparison.name for comparison in found.baselines] == ["majority"]
-    assert found.warnings[-1] == "The columns-only baseline is left out: install scikit-learn to have it."
+    assert found.warnings[-1] == "The columns-only baseline is left out: install scikit-learn to include it."
     alone = replace(data, structure_only=True)
     nodes = tuple(str(name) for name in data.node_names())
     structure = assess(replace(trained, structure_only=True, nodes=nodes), alone, split, resamples=20)

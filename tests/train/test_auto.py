@@ -186,7 +186,7 @@ def test_the_classifier_trains_the_winner() -> None:
     assert classifier.predict().shape == (240,)
     assert classifier.score(DATA.y) > 0.8
     assert repr(pb.NodeClassifier("auto")) == "NodeClassifier(model='auto')"
-    with pytest.raises(ValueError, match="model='auto' chooses K itself"):
+    with pytest.raises(ValueError, match="model='auto' chooses K; pass only time_limit and seed"):
         pb.NodeClassifier("auto", K=3).fit(DATA.graph, DATA.x, DATA.y)
     with pytest.raises(ValueError, match="time_limit applies only to model='auto'"):
         pb.NodeClassifier("gcn", time_limit=3).fit(DATA.graph, DATA.x, DATA.y)

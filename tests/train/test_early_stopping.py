@@ -112,7 +112,7 @@ def test_the_average_is_part_of_a_checkpoint(tmp_path: Path) -> None:
 def test_it_is_said_in_one_sentence() -> None:
     data, split = with_positives(3)
     with pytest.warns(
-        UserWarning, match="only 3 validation nodes are of class '1'; with fewer than 20, roc_auc varies"
+        UserWarning, match="only 3 validation nodes are of class '1'; with fewer than 20, roc_auc is noisy"
     ):
         fit(config(epochs=1), data, split)
 

@@ -141,7 +141,7 @@ def test_models_without_a_recipe_take_plain_numbers(folder: Path, tmp_path: Path
     np.testing.assert_array_equal(model.predict_proba(opened(Source.tables(edges, tmp_path / "x.csv"))), expected)
     frame["c"] = "red"
     frame.to_csv(tmp_path / "words.csv", index=False)
-    with pytest.raises(ValueError, match="trained on a matrix of features, without a recipe"):
+    with pytest.raises(ValueError, match="trained on a feature matrix, without a recipe"):
         model.predict_proba(opened(Source.tables(edges, tmp_path / "words.csv")))
     with pytest.raises(ValueError, match="the model was trained on the columns of a table"):
         TrainedModel.load(folder / "model").predict_proba(opened(Source.tables(edges, tmp_path / "x.npy")))

@@ -117,7 +117,7 @@ def test_one_failing_job_does_not_discard_its_neighbours(tmp_path: Path) -> None
     """A job with a protocol that the data lacks fails immediately, while the other job is already running."""
     broken = Job(quick(), Source.named("csbm"), "fixed", 0, 0)
     planned, results = [job(quick(epochs=300, patience=300)), broken], tmp_path / "r.jsonl"
-    with pytest.raises(ValueError, match="csbm has no splits of its own"):
+    with pytest.raises(ValueError, match="csbm has no published splits"):
         run_jobs(planned, results, processes=2)
     assert [result["key"] for result in read_results(results)] == [planned[0].key]
 

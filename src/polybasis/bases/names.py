@@ -64,7 +64,7 @@ def register_basis(name: str, make: B | None = None) -> B | Callable[[B], B]:
     """Registers a polynomial basis under a name, for :class:`polybasis.nn.PolyConv` and the ``filter`` of
     :class:`polybasis.nn.ResidualFilterNet`.
 
-    An installed package registers a basis by an entry point in the group ``polybasis.bases``.
+    Installed packages register bases through the entry point group ``polybasis.bases``.
 
     Args:
         name: A name that is not taken; letters, digits, ``.``, ``_`` and ``-``.

@@ -34,7 +34,7 @@ def bench_epochs(
 
     Args:
         size: ``chameleon`` or ``squirrel``.
-        repeats: number of timed epochs, of which the fastest is reported. The reference runs twice after a warm-up.
+        repeats: number of timed epochs; the fastest is reported. The reference runs twice after a warm-up.
         reference: path of the message-passing implementation; omitted by default.
         data_root: folder of the data sets. If the data set is not installed, a synthetic one of its size is used.
 
@@ -76,7 +76,7 @@ def bench_residual_epochs(*, repeats: int = 5, data_root: str | None = None) -> 
     ``ChebConv`` has the same degree and the same number of products, and a dense matrix for every degree besides.
 
     Args:
-        repeats: number of timed epochs, of which the fastest is reported. ``ChebConv`` runs twice after a warm-up.
+        repeats: number of timed epochs; the fastest is reported. ``ChebConv`` runs twice after a warm-up.
         data_root: folder of the data sets. If tolokers is not installed, a synthetic graph of its size is used.
 
     Returns:

@@ -20,7 +20,7 @@ def bench_growth(repeats: int = 3) -> list[dict[str, Any]]:
     """Times a training step of the optimal-basis filter for several values of K, d and E.
 
     Args:
-        repeats: number of runs, of which the fastest is reported.
+        repeats: number of runs; the fastest is reported.
 
     Returns:
         One row per parameter: ``axis`` (K, d or E), ``values``, ``seconds``, and the ``exponent`` of a power law fitted

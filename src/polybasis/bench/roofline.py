@@ -35,7 +35,7 @@ def bench_roofline(size: str, *, channels: int = 64, K: int = 10, repeats: int =
         size: ``squirrel`` or ``arxiv``, whose numbers of nodes and edges the graph has.
         channels: number of channels of the signal.
         K: degree of the filters.
-        repeats: number of runs, of which the fastest is reported.
+        repeats: number of runs; the fastest is reported.
 
     Returns:
         ``triad``, the bandwidth in bytes per second, and ``kernels``, one row each: ``seconds``; ``needed``, the bytes

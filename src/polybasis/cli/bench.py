@@ -28,18 +28,18 @@ def bench(
         bool, typer.Option("--quick", help="Time only the smaller graph and the epochs (about a minute).")
     ] = False,
     roofline: Annotated[
-        bool, typer.Option("--roofline", help="Only compare the kernels with this machine's memory bandwidth.")
+        bool, typer.Option("--roofline", help="Only compare the kernels with the memory bandwidth of this machine.")
     ] = False,
     growth: Annotated[bool, typer.Option(help="Measure how time grows with K, d and E.")] = True,
     data_root: DataRoot = None,
     as_json: AsJson = False,
 ) -> None:
-    """Time the filters: this package, bare sparse products, message passing and PyG's ChebConv.
+    """Benchmark the filters against bare sparse products, message passing and PyG's ChebConv.
 
     Everything runs in one process, in float32 and with the same number of threads. Each time is the best of several
     runs; message passing and ChebConv run twice after a warm-up on small graphs and once on large ones. Ratios are
     relative to K bare products with torch's sparse CSR matrix. Peak memory is in multiples of the signal's size. Epochs
-    use the real data sets if they are installed.
+    use the real data sets if these are installed.
     """
     import torch
     from rich.console import Console
@@ -124,7 +124,7 @@ def _filters_table(rows: list[dict[str, Any]]) -> Table:
 def _epochs_table(rows: list[dict[str, Any]], title: str) -> Table:
     from rich.table import Table
 
-    table = Table("data", "contender", "K", "seconds an epoch", "times", title=title)
+    table = Table("data", "contender", "K", "seconds per epoch", "ratio", title=title)
     for row in rows:
         table.add_row(row["data"], row["contender"], str(row["K"]), f"{row['seconds']:.4f}", f"{row['times']:.1f}")
     return table
@@ -133,7 +133,7 @@ def _epochs_table(rows: list[dict[str, Any]], title: str) -> Table:
 def _growth_table(rows: list[dict[str, Any]]) -> Table:
     from rich.table import Table
 
-    table = Table("along", "values", "seconds of a training step", "exponent", title="Growth")
+    table = Table("variable", "values", "seconds per training step", "exponent", title="Growth")
     for row in rows:
         values, seconds = ", ".join(f"{v:,}" for v in row["values"]), ", ".join(f"{s:.3f}" for s in row["seconds"])
         table.add_row(row["axis"], values, seconds, f"{row['exponent']:.2f}")
@@ -148,7 +148,7 @@ def _roofline_table(found: dict[str, Any]) -> Table:
         f"triad {found['triad'] / 1e9:.1f} GB/s"
     )
     table = Table("kernel", title=title)
-    for column in ("ms", "needed MB", "moved MB", "moved GB/s", "share of roof"):
+    for column in ("ms", "needed MB", "moved MB", "moved GB/s", "fraction of roof"):
         table.add_column(column, justify="right")
     for row in found["kernels"]:
         table.add_row(

@@ -39,29 +39,30 @@ class GraphFlags:
     edges: Annotated[
         Path | None,
         typer.Option(
-            help="Own graph: CSV, TSV, Parquet, Feather or JSON lines with columns source, target and, optionally, "
-            "weight; MatrixMarket, GraphML or GEXF."
+            help="Own tables: edges as CSV, TSV, Parquet, Feather or JSON lines with columns source, target and "
+            "optionally weight; or as MatrixMarket, GraphML or GEXF."
         ),
     ] = None
     features: Annotated[
         Path | None,
         typer.Option(
-            help="Own graph: table with a column of nodes; .npy or .npz; .json with the words of each node. "
+            help="Own tables: a table with a node column; .npy or .npz; or .json with the words of each node. "
             "Default: structure only."
         ),
     ] = None
     id: Annotated[
-        str | None, typer.Option("--id", metavar="COLUMN", help="Own graph: the column of nodes; default: guessed.")
+        str | None, typer.Option("--id", metavar="COLUMN", help="Own tables: the node column; default: detected.")
     ] = None
     target: Target = None
     no_header: Annotated[
-        bool, typer.Option("--no-header", help="Own graph: text tables have no header; default: detected.")
+        bool, typer.Option("--no-header", help="Own tables: text files have no header; default: detected.")
     ] = False
     merge: Annotated[
-        str | None, typer.Option("--merge", metavar="sum|mean|max|first", help="Own graph: weight of repeated edges.")
+        str | None,
+        typer.Option("--merge", metavar="sum|mean|max|first", help="Own tables: how to merge repeated edges."),
     ] = None
     drop: Annotated[
-        list[str] | None, typer.Option("--drop", metavar="COLUMN", help="Own graph: a column to leave out; repeatable.")
+        list[str] | None, typer.Option("--drop", metavar="COLUMN", help="Own tables: a column to ignore; repeatable.")
     ] = None
     data_root: DataRoot = None
 
@@ -123,7 +124,7 @@ class LabelledFlags(GraphFlags):
     """A graph with features and a target, to score a model."""
 
     labels: Annotated[
-        Path | None, typer.Option(help="Own graph: table with a column of nodes and one or more of the target.")
+        Path | None, typer.Option(help="Own tables: a table with a node column and one or more target columns.")
     ] = None
 
     def _table_options(self, model: TrainedModel | None) -> dict[str, Any]:
@@ -147,11 +148,11 @@ class TrainingFlags(LabelledFlags):
     task: Task = None
     categorical: Annotated[
         list[str] | None,
-        typer.Option(metavar="COLUMN", help="Own graph: a column of categories, for example codes; repeatable."),
+        typer.Option(metavar="COLUMN", help="Own tables: a categorical column, for example of codes; repeatable."),
     ] = None
     numeric: Annotated[
         list[str] | None,
-        typer.Option(metavar="COLUMN", help="Own graph: a column of numbers, for example 0 and 1; repeatable."),
+        typer.Option(metavar="COLUMN", help="Own tables: a numeric column, for example of 0 and 1; repeatable."),
     ] = None
 
     def _table_options(self, model: TrainedModel | None) -> dict[str, Any]:

@@ -14,10 +14,10 @@ from polybasis.cli.printable import echo
 if TYPE_CHECKING:
     from polybasis.store.graph_folder import GraphFolder
 
-HELP = "List data sets; build graph folders from tables; generate graphs of any size."
+HELP = "List data sets, build graph folders from tables, and generate graphs of any size."
 app = typer.Typer(help=HELP, rich_markup_mode=None, context_settings={"help_option_names": ["-h", "--help"]})
 STATISTICS = ("nodes", "edges", "features", "classes", "homophily")
-Out = Annotated[Path, typer.Option(help="The graph folder.")]
+Out = Annotated[Path, typer.Option(help="Graph folder to write.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -35,10 +35,10 @@ def list_(
     root: DataRoot = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the known data sets and which of them are installed, with size and homophily.
+    """List the known data sets with their size and homophily, and show which are installed.
 
-    Named data sets are loaded if they are installed; their task and paper are listed too. Otherwise, sizes are those of
-    the catalogue; a star marks published ones, which may count edges in another way.
+    If you name data sets, the installed ones are loaded and measured, and their task and paper are listed too.
+    Otherwise, sizes come from the catalogue. A star marks published statistics, which may count edges differently.
     """
     from rich.table import Table
 
@@ -68,7 +68,7 @@ def list_(
             print(f"{row['name']}: {row['task']}. {row['paper']}")
     else:
         print(fill(f"Campuses of facebook100: {', '.join(CAMPUSES)}.", 120))
-        print("* published statistics; the source may count edges in another way.")
+        print("* published statistics; the source may count edges differently.")
 
 
 def _cells(row: dict[str, Any]) -> list[str]:
@@ -119,7 +119,7 @@ def synth(
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Generate the folder of a random graph with heavy-tailed degrees."""
+    """Generate a graph folder with a random graph of heavy-tailed degrees."""
     from polybasis.store.synthetic import make_synthetic
 
     limit = parse_size(memory)
@@ -138,7 +138,7 @@ def build(
     ] = None,
     labels: Annotated[
         Path | None,
-        typer.Option(help="Targets: with --nodes, .npy, a class per node, -1 if unknown; else .csv or .parquet."),
+        typer.Option(help="Targets: with --nodes, .npy with a class per node, -1 if unknown; else .csv or .parquet."),
     ] = None,
     target: Target = None,
     task: Task = None,
@@ -147,9 +147,9 @@ def build(
 ) -> None:
     """Build a graph folder from tables.
 
-    With --nodes, nodes are numbers, and the file of edges may be larger than memory. Without it, nodes have names, and
-    the tables have the format of `polybasis train --edges`. Edges may be in any order and direction; duplicates and
-    self-loops are dropped.
+    With --nodes, nodes are identified by numbers, and the edge file may be larger than memory. Without it, nodes have
+    names, and the tables have the same formats as in `polybasis train --edges`. Edges may be in any order and
+    direction. Duplicates and self-loops are dropped.
     """
     from polybasis.data.tables import edge_batches, read_node_classes, read_node_features, read_tables
     from polybasis.data.targets import as_task

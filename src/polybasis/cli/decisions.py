@@ -17,7 +17,7 @@ Calibrate = Annotated[
     str | None,
     typer.Option(
         metavar="auto|temperature|isotonic",
-        help="Calibrate the probabilities of the saved model on validation nodes; auto: isotonic if it is better.",
+        help="Calibrate the probabilities of the saved model on validation nodes; auto uses isotonic if it is better.",
     ),
 ]
 ThresholdFor = Annotated[
@@ -25,8 +25,8 @@ ThresholdFor = Annotated[
     typer.Option(
         "--threshold",
         metavar="precision=P|recall=R|cost=FP,FN",
-        help="Two classes: choose the threshold of the saved model on validation nodes, for a precision or recall of "
-        "the second class, or for the costs of a false positive and a false negative.",
+        help="For two classes: choose the decision threshold of the saved model on validation nodes, for a given "
+        "precision or recall of the second class, or for the costs of a false positive and a false negative.",
     ),
 ]
 
@@ -99,7 +99,7 @@ def decide(job: Job, out: Path, calibrate: str | None, threshold: str | None) ->
         found = trained.threshold
         assert found is not None
         said.append(
-            f"{trained.classes[1]} from probability {found.value:.4g}: precision {found.precision:.3f}, recall "
-            f"{found.recall:.3f} on validation nodes"
+            f"predicts {trained.classes[1]} from probability {found.value:.4g}: precision {found.precision:.3f}, "
+            f"recall {found.recall:.3f} on validation nodes"
         )
     return "; ".join(said) or None

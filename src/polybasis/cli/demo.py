@@ -19,7 +19,7 @@ MODELS = ("optbasisgnn", "favardgnn", "gpr-gnn", "mlp")
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder of the report.")] = Path("demo"),
+    out: Annotated[Path, typer.Option(help="Folder for the report.")] = Path("demo"),
     splits: Annotated[int, typer.Option(help="Number of splits of the graph.", min=1)] = 3,
     as_json: AsJson = False,
 ) -> None:
@@ -63,9 +63,9 @@ def _classification(out: Path, splits: int) -> Page:
     page = model_page(trained, data, trained.split_of(data), command)
     page.heading("Comparison")
     page.text(
-        "This page was written by polybasis demo, without downloads. The graph is synthetic: a thousand nodes in two "
-        "classes (contextual stochastic block model), whose edges mostly join different classes. Test accuracy of four "
-        f"models over {splits} random splits, with its 95 % interval:"
+        "polybasis demo wrote this page without downloading any data. The graph is synthetic (contextual stochastic "
+        "block model): a thousand nodes in two classes, with edges that mostly join different classes. The table shows "
+        f"the test accuracy of four models over {splits} random splits with its 95 % interval."
     )
     page.table(
         ["model", "test accuracy, %"],
@@ -88,10 +88,10 @@ def _filters(page: Page, out: Path) -> None:
     problem = build_problem([image])
     page.heading("Photograph")
     page.text(
-        "Each pixel is a node, connected to its neighbours. Brightness and the two colour channels pass through "
+        "Each pixel is a node that is connected to its neighbours. Brightness and the two colour channels pass through "
         "different filters, which are learned from the signals before and after filtering. All bases span the same "
-        "polynomials of degree 10; they differ in how fast an optimiser converges. In the optimal basis the solution "
-        "has a closed form. The table shows the error after at most 500 epochs."
+        "polynomials of degree 10, but they differ in how fast an optimiser converges. In the optimal basis, the "
+        "solution has a closed form. The table shows the error after at most 500 epochs."
     )
     learned = {basis: learn(Learner(basis, problem)) for basis in BASES}
     rows = [[basis, f"{float(found.final().mean()):.4f}"] for basis, found in learned.items()]
@@ -115,6 +115,6 @@ def _filters(page: Page, out: Path) -> None:
     page.figure(
         picture,
         "Left: the photograph after three filters, one for brightness and one for each colour. Middle: the output of "
-        "the filters learned in closed form. Right: the difference, amplified until it is visible; channels have 255 "
+        "the filters learned in closed form. Right: the difference, amplified to make it visible; channels have 255 "
         "levels.",
     )

@@ -23,14 +23,14 @@ def export(
     flags: GraphFlags,
     out: Annotated[Path, typer.Option(help="File of the program, NAME.pt2.")] = Path("model.pt2"),
     any_graph: Annotated[
-        bool, typer.Option("--any-graph", help="Take the graph as an input instead of making it part of the program.")
+        bool, typer.Option("--any-graph", help="Make the graph an input of the program instead of a part of it.")
     ] = False,
     model_file: ModelFile = None,
 ) -> None:
-    """Export a saved model as a program of torch.export.
+    """Export a saved model as a torch.export program.
 
-    The program maps the features of the graph's nodes to class scores. It runs without the model's code, where
-    polybasis.operators is imported.
+    The program maps node features to class scores. To run it, import polybasis.operators; the code of the model is not
+    needed.
     """
     from polybasis.cli.display import console
     from polybasis.train.trained_model import TrainedModel

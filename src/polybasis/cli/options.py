@@ -23,28 +23,28 @@ ModelName = Annotated[
     typer.Option(
         "--model",
         metavar="NAME|FILE.py:Class",
-        help=f"One of {', '.join(MODEL_CLASSES)}; train: or auto; default: optbasisgnn. Own models: the name of an "
-        "installed one, or FILE.py:Class, which runs the file.",
+        help=f"One of {', '.join(MODEL_CLASSES)}, or auto (train only); default: optbasisgnn. For a custom model, the "
+        "name of an installed model or FILE.py:Class, which runs the file.",
         autocompletion=_model_names,
     ),
 ]
 ModelFile = Annotated[
     Path | None,
-    typer.Option(help="The file of an own model, FILE.py; it runs only if the model was trained with it."),
+    typer.Option(help="File that defines a custom model, FILE.py; it only runs if the model was trained with it."),
 ]
 Target = Annotated[
     list[str] | None,
     typer.Option(
         "--target",
         metavar="COLUMN",
-        help="Own graph: the column of classes, numbers or lists of labels, in --labels or --features; repeatable for "
-        "labels with a column of 0 and 1 each.",
+        help="Own tables: the column of classes, numbers or lists of labels, in --labels or --features; repeat it for "
+        "labels that have one column of 0 and 1 each.",
     ),
 ]
 Task = Annotated[
     str | None,
     typer.Option(
-        metavar="classification|regression|multi-label", help="Own graph: what the target is; default: guessed."
+        metavar="classification|regression|multi-label", help="Own tables: type of the target; default: detected."
     ),
 ]
 MetricName = Annotated[
@@ -52,22 +52,22 @@ MetricName = Annotated[
     typer.Option(
         "--metric",
         metavar="NAME",
-        help=f"Metric of early stopping and scores: {', '.join(get_args(Metric))}; default: the data's.",
+        help=f"Metric for early stopping and scores: {', '.join(get_args(Metric))}; default: chosen by the data.",
     ),
 ]
 ClassWeight = Annotated[
     str | None,
     typer.Option(
         metavar="balanced|none|CLASS=W,..",
-        help="Weights of the classes in the loss; balanced: the same total weight for all classes.",
+        help="Class weights in the loss; balanced gives all classes the same total weight.",
     ),
 ]
 DataRoot = Annotated[
-    str | None, typer.Option("--data-root", help="Folder of all data sets; default: $POLYBASIS_DATA or a cache folder.")
+    str | None, typer.Option("--data-root", help="Folder of data sets; default: $POLYBASIS_DATA or a cache folder.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON to standard output.")]
 Ray = Annotated[
-    str | None, typer.Option("--ray", metavar="auto|ADDRESS", help="Run on a Ray cluster: its address, or auto.")
+    str | None, typer.Option("--ray", metavar="auto|ADDRESS", help="Run on a Ray cluster, given its address or auto.")
 ]
 Threads = Annotated[int | None, typer.Option(help="Number of threads; default: torch's default.", min=1)]
 UNITS = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def precompute(
     source: Annotated[str, typer.Argument(metavar="SOURCE", help="A data set's name or a graph folder.")],
-    out: Annotated[Path, typer.Option(help="Folder of the store.")],
+    out: Annotated[Path, typer.Option(help="Store to write, a folder.")],
     degree: Annotated[int, typer.Option("--K", help="Degree of the basis.", min=0)] = 10,
     memory: Annotated[str, typer.Option(help="Memory limit.")] = "8GiB",
     rows: Annotated[Literal["labelled", "all"], typer.Option(help="Which rows to keep.")] = "labelled",
@@ -27,14 +27,14 @@ def precompute(
     feature_transform: Annotated[
         Literal["row-normalize", "binarize"] | None, typer.Option(help="Transform of the features.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan only.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print the plan.")] = False,
     ray: Ray = None,
     data_root: DataRoot = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compute the optimal basis of a graph once, under a memory limit; resumes if interrupted.
+    """Precompute the optimal basis of a graph's features under a memory limit; resumes if interrupted.
 
-    Every polynomial filter can use the same store: polybasis train STORE, or pb.open_store(path) in Python.
+    Every polynomial filter can use the resulting store: polybasis train STORE, or pb.open_store(path) in Python.
     """
     from polybasis.cli.display import console, precompute_bar, print_json
     from polybasis.store.named import graph_folder_of

@@ -28,14 +28,15 @@ def predict(
     model_file: ModelFile = None,
     spreadsheet: Annotated[
         bool,
-        typer.Option("--spreadsheet-safe", help="Prefix names that a spreadsheet would run as formulas with '."),
+        typer.Option("--spreadsheet-safe", help="Prefix names that a spreadsheet would evaluate as formulas with '."),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Predict the class, labels or number of every node; writes the node, the prediction and probabilities.
+    """Predict the class, labels or number of every node.
 
-    Probabilities are calibrated and predictions respect the threshold, if the model was trained with --calibrate and
-    --threshold. For two classes, the score is the probability of the second one before calibration.
+    The output has one row per node, with the prediction and the probabilities. If the model was trained with
+    --calibrate and --threshold, probabilities are calibrated and predictions use the threshold. For two classes, the
+    score is the probability of the second class before calibration.
 
     Models on a precomputed basis predict on graphs and on stores; other models predict on graphs only.
     """
@@ -81,14 +82,14 @@ def evaluate(
     flags: LabelledFlags,
     metric: Annotated[
         list[str] | None,
-        typer.Option("--metric", metavar="NAME", help="Another metric to print, as for `train`; repeatable."),
+        typer.Option("--metric", metavar="NAME", help="Additional metric to print, as for `train`; repeatable."),
     ] = None,
     model_file: ModelFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Score a saved model on labelled nodes.
 
-    On the data that the model was trained on, training, validation and test nodes are scored separately; on other data,
+    On the data that the model was trained on, training, validation and test nodes are scored separately. On other data,
     all labelled nodes are scored together.
     """
     from rich.table import Table
@@ -116,7 +117,7 @@ def evaluate(
 def plot(
     model: ModelFolder,
     flags: GraphFlags,
-    out: Annotated[Path, typer.Option(help="Folder of the figures.")] = Path("plots"),
+    out: Annotated[Path, typer.Option(help="Folder for the figures.")] = Path("plots"),
     model_file: ModelFile = None,
     as_json: AsJson = False,
 ) -> None:

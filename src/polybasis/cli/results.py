@@ -25,7 +25,7 @@ def results(
     format: Annotated[Format, typer.Option(help="Format of the table.")] = Format.markdown,
     metric: Annotated[str | None, typer.Option(help="Use only results with this metric, such as accuracy.")] = None,
     per_run: Annotated[bool, typer.Option("--per-run", help="With --format csv: one row for each run.")] = False,
-    out: Annotated[Path | None, typer.Option(help="File of the table; default: standard output.")] = None,
+    out: Annotated[Path | None, typer.Option(help="File for the table; default: standard output.")] = None,
 ) -> None:
     """Print a table of results: one row for each model, one column for each data set.
 

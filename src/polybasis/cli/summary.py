@@ -38,7 +38,7 @@ def plan(job: Job) -> list[str]:
         counts = [f"{int((data.y[part] == rarer).sum()):,}" for part in split]
         division += f"; of class {str(data.classes[rarer])!r} {counts[0]}, {counts[1]} and {counts[2]}"
     metric = scoring_metric(config, data)
-    reason = "as chosen" if stopping.metric is not None else f"{metric_reason(data)}; --metric chooses another"
+    reason = "as requested" if stopping.metric is not None else f"{metric_reason(data)}; change it with --metric"
     return [f"model: {config.model.name}, {size}; {length}", division, f"metric: {metric}, {reason}"]
 
 
@@ -56,8 +56,8 @@ def print_advice(job: Job, out: Path | None, calibrated: bool, thresholded: bool
     elif out is None:
         _say("train again with --out FOLDER to save the model")
     if out is not None:
-        _say(f"polybasis predict {out} --edges .. --out scores.csv scores all nodes of these or other tables")
-        _say(f"polybasis report {out} --edges .. --labels .. writes a page about the model")
+        _say(f"polybasis predict {out} --edges ... --out scores.csv predicts all nodes of these or other tables")
+        _say(f"polybasis report {out} --edges ... --labels ... writes an HTML report on the model")
 
 
 def _say(advice: str) -> None:

@@ -29,51 +29,52 @@ if TYPE_CHECKING:
     from polybasis.train.source import Source
 
 AUTO = "auto"
-PROTOCOL_HELP = "Split protocol: per-class, stratified, train-val, fixed or linkx; default: the data set's own."
+PROTOCOL_HELP = "Split protocol: per-class, stratified, train-val, fixed or linkx; default: that of the data set."
 
 
 @with_data_flags
 def train(
     flags: TrainingFlags,
     model: ModelName = None,
-    config: Annotated[Path | None, typer.Option(help="TOML file with a configuration, as written by `tune`.")] = None,
+    config: Annotated[Path | None, typer.Option(help="Configuration (TOML), for example written by `tune`.")] = None,
     set_values: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="A value of the configuration, such as K=10; repeatable."),
+        typer.Option("--set", metavar="NAME=VALUE", help="Override a configuration value, such as K=10; repeatable."),
     ] = None,
     lr: Annotated[float | None, typer.Option(help="Learning rate of all parameters.", min=0)] = None,
     epochs: Annotated[int | None, typer.Option(help="Maximum number of epochs.", min=1)] = None,
-    batch_size: Annotated[int | None, typer.Option(help="Stores: nodes in a batch; default: 10,000.", min=1)] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Stores: nodes per batch; default: 10,000.", min=1)] = None,
     metric: MetricName = None,
     class_weight: ClassWeight = None,
     calibrate: Calibrate = None,
     threshold: ThresholdFor = None,
     time_limit: Annotated[
         float | None,
-        typer.Option(help="With --model auto: seconds per split to choose a model and train it; default: 60.", min=0.1),
+        typer.Option(help="With --model auto: seconds per split to choose and train a model; default: 60.", min=0.1),
     ] = None,
-    splits: Annotated[int, typer.Option(help="Number of splits, from split 0.", min=1)] = 1,
+    splits: Annotated[int, typer.Option(help="Number of splits, starting from split 0.", min=1)] = 1,
     split: Annotated[int | None, typer.Option(help="Train on this split only.", min=0)] = None,
     protocol: Annotated[str | None, typer.Option(help=PROTOCOL_HELP)] = None,
     seed: Annotated[int, typer.Option(help="Seed of the model; split i uses seed + i.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Folder to save the model to.")] = None,
-    results: Annotated[Path, typer.Option(help="File of results, one JSON line per run.")] = Path("runs/train.jsonl"),
+    results: Annotated[Path, typer.Option(help="Results file, one JSON line per run.")] = Path("runs/train.jsonl"),
     resume: Annotated[bool, typer.Option("--resume", help="Fail if no run of this configuration was started.")] = False,
-    jobs: Annotated[int, typer.Option(help="Splits to train in parallel processes.", min=1)] = 1,
+    jobs: Annotated[int, typer.Option(help="Number of splits to train in parallel.", min=1)] = 1,
     threads: Threads = None,
     as_json: AsJson = False,
 ) -> None:
     """Train a model on a named data set, a graph folder, a store, or your own tables.
 
-    Hyperparameters are those published for the model and the data set, or else defaults. Finished runs are not
-    repeated; an interrupted run resumes from its last checkpoint, and another configuration starts anew. Models on a
-    store train in batches. To use several processes: torchrun --nproc-per-node 2 -m polybasis train STORE.
+    By default, uses the hyperparameters published for the model and data set, if there are any. Finished runs are
+    skipped, and interrupted runs resume from their last checkpoint. A changed configuration starts a new run. On a
+    store, models train in batches; to use several processes, run
+    torchrun --nproc-per-node 2 -m polybasis train STORE.
 
-    --model auto trains a small portfolio of models on each split, compares them on its validation nodes and trains the
-    best one. The candidates are listed in a file beside the results.
+    --model auto trains a small portfolio of models on each split, compares them on the validation nodes and trains the
+    best one. All candidates are listed in a file next to the results.
 
-    Of your own tables, 20 % of the labelled nodes are held out for a test: the score is printed with its 95 % interval
-    beside those of a constant prediction and of a linear model of the columns.
+    For your own tables, 20 % of the labelled nodes are held out for testing. The test score is printed with its 95 %
+    interval, next to those of a constant prediction and of a linear model of the columns.
 
     Examples:
 
@@ -159,8 +160,8 @@ def train(
         console.print(decided, highlight=False, soft_wrap=True)
     if planned[0].config.model.arguments.get("scale") != configuration.model.arguments.get("scale"):
         console.print(
-            f"{configuration.model.name} was trained with scale=signal: its predictions do not change with the size of "
-            "the graph; --set scale=unit is the paper's filter",
+            f"{configuration.model.name} was trained with scale=signal, so its predictions do not depend on the size "
+            "of the graph; use --set scale=unit for the paper's filter",
             soft_wrap=True,
         )
     console.print(f"results in {results}" + ("" if out is None else f", model in {out}"), soft_wrap=True)
@@ -174,8 +175,8 @@ def _check_started(planned: list[Job], results: Path) -> None:
     finished = {result["key"] for result in read_results(results)}
     if not any(job.key in finished or job.has_checkpoint(results) for job in planned):
         raise ValueError(
-            f"--resume: there is no run of this configuration beside {results}; check the flags, or omit --resume to "
-            "start anew"
+            f"--resume: there is no run of this configuration in {results}; check the flags, or omit --resume to "
+            "start a new run"
         )
 
 

@@ -30,25 +30,25 @@ def tune(
     trials: Annotated[int, typer.Option(help="Number of trials in the study, including earlier ones.", min=1)] = 100,
     splits: Annotated[int, typer.Option(help="Number of splits to average validation scores over.", min=1)] = 2,
     epochs: Annotated[
-        int | None, typer.Option(help="Maximum number of epochs of a trial; default: as in --start, or 500.", min=1)
+        int | None, typer.Option(help="Maximum number of epochs per trial; default: as in --start, or 500.", min=1)
     ] = None,
     patience: Annotated[
         int | None,
         typer.Option(help="Epochs without improvement before a trial stops; default: as in --start, or 100.", min=1),
     ] = None,
-    protocol: Annotated[str | None, typer.Option(help="Split protocol; default: the data set's own.")] = None,
-    study: Annotated[Path | None, typer.Option(help="File of the study; several workers may share it.")] = None,
-    start: Annotated[Path | None, typer.Option(help="TOML file with a configuration that all trials share.")] = None,
+    protocol: Annotated[str | None, typer.Option(help="Split protocol; default: that of the data set.")] = None,
+    study: Annotated[Path | None, typer.Option(help="Study file; several workers may share it.")] = None,
+    start: Annotated[Path | None, typer.Option(help="Configuration (TOML) shared by all trials.")] = None,
     out: Annotated[Path | None, typer.Option(help="TOML file for the best configuration.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the search.")] = 0,
     ray: Ray = None,
     workers: Annotated[int | None, typer.Option(help="With --ray: number of workers; default: 4.", min=1)] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Search for hyperparameters on validation data; test nodes are never scored.
+    """Tune hyperparameters on validation data; test nodes are never scored.
 
-    Run the command several times with the same --study to search with several workers, or use a Ray cluster. An
-    interrupted search resumes. `polybasis train --config FILE` uses the result.
+    To search with several workers, run the command several times with the same --study, or use a Ray cluster. An
+    interrupted search resumes. Pass the result to `polybasis train --config FILE`.
     """
     from polybasis.cli.display import console, print_json, print_notes
     from polybasis.cluster import map_on_ray

@@ -19,9 +19,9 @@ def verify(
     ],
     as_json: AsJson = False,
 ) -> None:
-    """Read all files of a store, graph folder, model, checkpoint or study and compare their checksums.
+    """Verify the checksums of all files of a store, graph folder, model, checkpoint or study.
 
-    Other commands verify what they read; this one reads everything. It stops at the first damaged file.
+    Other commands only verify what they read; this one reads everything. It stops at the first damaged file.
     """
     from polybasis.cli.display import bytes_bar, print_json
     from polybasis.verification import verify as verify_path

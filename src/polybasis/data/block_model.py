@@ -11,15 +11,15 @@ from polybasis.data.dataset import NodeDataset, make_dataset
 
 
 def csbm(nodes: int = 1000, features: int = 200, degree: float = 5.0, phi: float = -0.5, seed: int = 0) -> NodeDataset:
-    r"""A graph with two classes that both its edges and its features depend on (Deshpande et al., 2018), in the
+    r"""Generates a graph whose edges and features both depend on two classes (Deshpande et al., 2018), in the
     parametrisation of GPR-GNN.
 
     Let :math:`v_i = \pm 1` be the class of node i. An edge exists with probability :math:`(d + \lambda\sqrt d)/n`
     within a class and :math:`(d - \lambda\sqrt d)/n` between classes, and
     :math:`x_i = \sqrt{\mu/n}\, v_i u + z_i / \sqrt f`, where
     :math:`\lambda = \sqrt{1+\epsilon}\,\sin(\pi\phi/2)`, :math:`\mu = \sqrt{(1+\epsilon)\, n/f}\,\cos(\pi\phi/2)`,
-    :math:`\epsilon = 3.25`. Asymptotically, all values of phi are equally hard: at -1 and 1 only the graph is
-    informative, at 0 only the features are.
+    :math:`\epsilon = 3.25`. Asymptotically, all values of phi are equally hard. At -1 and 1, only the graph is
+    informative; at 0, only the features are.
 
     Args:
         nodes, features: n and f.

@@ -23,7 +23,7 @@ CATALOGUE = {name: replace(entry, description=DESCRIPTIONS[name]) for name, entr
 
 
 def data_root(root: str | Path | None = None) -> Path:
-    """The folder of all data sets: the argument, else ``$POLYBASIS_DATA``, else a folder in the user's cache.
+    """Returns the folder of data sets: the argument, else ``$POLYBASIS_DATA``, else a folder in the user's cache.
 
     Args:
         root: the folder, if it is given.
@@ -107,10 +107,10 @@ def _load(name: str, folder: Path, read: Callable[[Path], NodeDataset]) -> NodeD
 
 
 def load_campus(name: str, root: str | Path | None = None) -> NodeDataset:
-    """Loads a campus of facebook100 with features that mean the same at every campus.
+    """Loads a campus of facebook100 with features that have the same meaning at every campus.
 
-    :func:`load` gives one-hot codes of majors, dormitories and high schools, which differ between campuses in number
-    and meaning. A model trained on the features of this function can be applied to other campuses; see
+    :func:`load` returns one-hot codes of majors, dormitories and high schools, whose number and meaning differ between
+    campuses. A model trained on the features of this function can be applied to other campuses; see
     :func:`polybasis.data.facebook100.shared_features`.
 
     Args:

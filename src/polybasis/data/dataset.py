@@ -1,4 +1,4 @@
-"""Data sets: a graph with node features, a target for each node, and splits.
+"""Data sets: graphs with node features, a target for each node, and splits.
 
 A split depends only on the data set, the protocol and the seed.
 """
@@ -39,7 +39,7 @@ PROTOCOLS = {
 
 
 class Split(NamedTuple):
-    """Training, validation and test nodes, each an ascending (n,) tensor of nodes with a known target.
+    """Training, validation and test nodes, each a sorted (n,) tensor of nodes with a known target.
 
     >>> import polybasis as pb
     >>> train, val, test = pb.data.csbm(nodes=100, features=8).split("random", seed=0)
@@ -61,11 +61,11 @@ class LabelledNodes:
             :mod:`polybasis.data.targets`.
         classes: the classes or labels, in the order of a model's outputs; empty for regression.
         nodes: names of the nodes, (N,); None if nodes are named by their numbers.
-        metric: the metric of early stopping and of reported scores.
+        metric: the metric for early stopping and reported scores.
         fixed_splits: boolean masks (train, validation, test) that come with the data.
         protocol: default split protocol.
         num_features: number of features.
-        structure_only: whether the features are the identity because the data has none.
+        structure_only: whether the data has no features, so that the features are the identity matrix.
         sample_weight: weight of each node in the training loss, (N,); None if all are equal.
     """
 
@@ -105,15 +105,16 @@ class LabelledNodes:
         return list(range(len(self.y))) if self.nodes is None else self.nodes.tolist()
 
     def split(self, protocol: str | None = None, seed: int = 0) -> Split:
-        """Divides the labelled nodes into training, validation and test nodes.
+        """Splits the labelled nodes into training, validation and test nodes.
 
         ``per-class`` draws the same number of training nodes from every class, 60 % of N divided by the number of
-        classes, and 20 % of N for validation from the rest. All nodes of a class smaller than its share become
-        training nodes, so the class is never tested: scores on very imbalanced data (actor, texas) leave it out.
-        Published results use this protocol. Without classes, ``per-class`` and ``stratified`` are ``random``.
+        classes, and 20 % of N for validation from the rest. If a class is smaller than its share, all of its nodes
+        become training nodes. The class is then never tested, and scores on very imbalanced data (actor, texas) do not
+        include it. Published results use this protocol. Without classes, ``per-class`` and ``stratified`` are the same
+        as ``random``.
 
         Args:
-            protocol: one of ``PROTOCOLS``; by default the data set's own protocol.
+            protocol: one of ``PROTOCOLS``; by default that of the data set.
             seed: random seed; with ``fixed``, the index of the split, modulo the number of splits.
 
         Raises:
@@ -125,7 +126,7 @@ class LabelledNodes:
             raise ValueError(f"unknown split protocol {protocol!r}; expected one of {', '.join(PROTOCOLS)}")
         if protocol == "fixed":
             if not self.fixed_splits:
-                raise ValueError(f"{self.name} has no splits of its own; use a protocol other than 'fixed'")
+                raise ValueError(f"{self.name} has no published splits; use a protocol other than 'fixed'")
             masks = self.fixed_splits[seed % len(self.fixed_splits)]
             return Split(*((mask & is_known(self.y)).nonzero()[:, 0] for mask in masks))
         rng = np.random.default_rng([seed, zlib.crc32(self.name.encode()), zlib.crc32(protocol.encode())])
@@ -142,7 +143,7 @@ class LabelledNodes:
         return Split(*(torch.cat(part).sort().values for part in zip(*parts, strict=True)))
 
     def score(self, outputs: Tensor, nodes: Tensor, metric: Metric | None = None) -> float:
-        """A metric of some nodes, by default that of the data set.
+        """Computes a metric on some nodes, by default the metric of the data set.
 
         Args:
             outputs: logits, (len(nodes), num_classes), or values for regression, (len(nodes), 1).
@@ -156,17 +157,17 @@ class LabelledNodes:
 class NodeDataset(LabelledNodes):
     """A graph with features and a target for each node.
 
-    By default, the metric is chosen by the target and its balance; see :func:`polybasis.data.targets.default_metric`.
+    The default metric depends on the target and its balance; see :func:`polybasis.data.targets.default_metric`.
 
     Attributes in addition to those of :class:`LabelledNodes`:
         graph: undirected, without self-loops.
         x: features, (N, F), dense or sparse; may be given as a function that is called on first use.
         identity: identifies the contents; by default a hash of them.
-        columns: the typed columns that the features come from, if they come from a table; otherwise None.
-        recipe: the recipe that made ``x`` from ``columns``; None until :meth:`prepared` is called. Until then, ``x`` is
-            encoded with a recipe of all nodes, and its numbers are unscaled.
-        notes: what was read from the user's files, line by line.
-        schema: what the columns of the user's tables are; None if the data does not come from tables.
+        columns: the typed columns that the features come from; None if they do not come from a table.
+        recipe: the recipe that converted ``columns`` to ``x``; None until :meth:`prepared` is called. Until then, ``x``
+            is encoded with a recipe fitted on all nodes, and numbers are unscaled.
+        notes: a summary of how the user's files were read, line by line.
+        schema: the roles of the columns in the user's tables; None if the data does not come from tables.
 
     >>> import torch, polybasis as pb
     >>> graph = pb.Graph.from_edge_index([[0, 1, 2], [1, 2, 3]])
@@ -207,9 +208,9 @@ class NodeDataset(LabelledNodes):
         return self.x.shape[1]
 
     def prepared(self, split: Split) -> NodeDataset:
-        """The data set to train on: features by a recipe that is learned without validation and test nodes.
+        """Returns the data set to train on, with a feature recipe that is fitted without validation and test nodes.
 
-        Data sets whose features are not columns of a table are returned as they are.
+        Data sets whose features are not columns of a table are returned unchanged.
         """
         if self.columns is None:
             return self
@@ -262,7 +263,7 @@ def make_dataset(
     metric: Metric = "accuracy",
     fixed_splits: list[Masks] | None = None,
 ) -> NodeDataset:
-    """Builds a data set from tensors: undirected, without self-loops, and with sparse features where that is faster.
+    """Builds a data set from tensors: undirected, without self-loops, and with sparse features if that is faster.
 
     Args:
         name: name of the data set.
@@ -298,7 +299,7 @@ def make_dataset(
 
 
 def refuse_classes(lowest: int, largest: int, nodes: int) -> None:
-    """Raises ValueError for class indices that cannot be right: below -1, or far more classes than nodes."""
+    """Raises ValueError for invalid class indices: below -1, or implying far more classes than nodes."""
     most = max(nodes, 1000)
     if lowest < -1 or largest >= most:
         wrong = lowest if lowest < -1 else largest
@@ -306,7 +307,7 @@ def refuse_classes(lowest: int, largest: int, nodes: int) -> None:
 
 
 def edge_homophily(dataset: NodeDataset) -> float:
-    """The fraction of edges that join nodes of the same class, among edges between nodes of known class.
+    """Returns the fraction of edges that join nodes of the same class, among edges between nodes of known class.
 
     Args:
         dataset: nodes with classes; the result is NaN for other targets.

@@ -1,9 +1,9 @@
 """Social networks of American campuses in 2005, facebook100 (Traud et al., 2012); the classes are genders.
 
 Each user has seven codes, 0 where nothing is known: status, gender, major, minor, dormitory, year of graduation and
-high school. Status, gender and year have the same meaning at every campus. A code of a major, minor or dormitory means
-something different at every campus. Codes of high schools are common to all campuses, but there are about 14,000 at 30
-campuses, and most occur at few of them.
+high school. Status, gender and year have the same meaning at every campus. The same code of a major, minor or dormitory
+has a different meaning at every campus. High school codes are common to all campuses, but there are about 14,000 of
+them at 30 campuses, and most occur at only a few.
 """
 
 from __future__ import annotations

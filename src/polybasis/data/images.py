@@ -55,7 +55,7 @@ def grid_graph(rows: int, columns: int, self_loops: Literal["add", "drop"] = "ad
 
 
 def image_signals(pixels: NDArray[np.uint8], name: str = "image", colours: Colours = "ycbcr") -> ImageSignals:
-    """The signals of an image.
+    """Converts an image to signals on a grid.
 
     Args:
         pixels: (rows, columns) in grey or (rows, columns, 3 or 4) in colour; an alpha channel is ignored.
@@ -122,7 +122,7 @@ def read_image(path: Path, side: int | None = None, colours: Colours = "ycbcr") 
 
 
 def sample_photograph(side: int = 100) -> ImageSignals:
-    """A photograph that comes with Matplotlib: Grace Hopper, by the United States Navy.
+    """Reads the photograph that ships with Matplotlib: Grace Hopper, by the United States Navy.
 
     Args:
         side: width and height in pixels.

@@ -3,7 +3,7 @@
 =====================  ===================================================  ================
 metric                 definition                                           better
 =====================  ===================================================  ================
-``accuracy``           share of nodes whose most probable class is correct  higher
+``accuracy``           fraction of nodes whose predicted class is correct   higher
 ``balanced_accuracy``  mean recall over the classes                         higher
 ``f1``                 F1 of the positive class; macro for several classes  higher
 ``roc_auc``            area under the ROC curve; one-vs-rest macro mean     higher

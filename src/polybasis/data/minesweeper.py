@@ -16,21 +16,21 @@ _NEIGHBOURS = ((0, 1), (1, -1), (1, 0), (1, 1))
 def mine_board(
     rows: int = 100, columns: int = 100, mines: float = 0.2, hidden: float = 0.5, seed: int = 0
 ) -> NodeDataset:
-    """A grid of cells, some with a mine, as in the game Minesweeper: the classes are ``safe`` and ``mine``.
+    """Generates a grid of cells, some with a mine, as in the game Minesweeper; classes are ``safe`` and ``mine``.
 
-    A cell is joined with its up to eight neighbours. Its features are the number of mines among them, one-hot from 0 to
-    8, or a tenth feature if the cell hides the number. The construction is that of *minesweeper* (`Platonov et al.,
-    2023 <https://arxiv.org/abs/2302.11640>`_), whose features say little alone: a model has to combine the numbers of
-    several cells.
+    Each cell is connected to its up to eight neighbours. Its features are the number of mines among them, one-hot from
+    0 to 8, or a tenth feature if the cell hides the number. The construction follows *minesweeper* (`Platonov et al.,
+    2023 <https://arxiv.org/abs/2302.11640>`_). The features of a single cell say little, so a model has to combine the
+    numbers of several cells.
 
     Args:
         rows, columns: size of the board.
-        mines: share of the cells with a mine.
-        hidden: share of the cells that hide their number.
+        mines: fraction of cells with a mine.
+        hidden: fraction of cells that hide their number.
         seed: random seed.
 
     Raises:
-        ValueError: if the board has fewer than two rows or columns, or a share is not between 0 and 1.
+        ValueError: if the board has fewer than two rows or columns, or a fraction is not between 0 and 1.
 
     >>> mine_board(rows=20, columns=30).graph
     Graph(num_nodes=600, num_edges=2252)
@@ -39,7 +39,7 @@ def mine_board(
         raise ValueError(f"the board has {rows} rows and {columns} columns; expected at least 2 of each")
     for name, share in (("mines", mines), ("hidden", hidden)):
         if not 0 < share < 1:
-            raise ValueError(f"{name} is {share}; expected a share between 0 and 1")
+            raise ValueError(f"{name} is {share}; expected a fraction between 0 and 1")
     rng = np.random.default_rng(seed)
     nodes = rows * columns
     cells = np.arange(nodes).reshape(rows, columns)

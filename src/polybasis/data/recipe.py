@@ -1,4 +1,4 @@
-"""A recipe that turns the columns of a table into features: learned from some rows, applied to any, saved as JSON."""
+"""Recipes that convert the columns of a table to features: fitted on some rows, applied to any, saved as JSON."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class ColumnRecipe:
         return values
 
     def to_dict(self) -> dict[str, Any]:
-        """The recipe as a dictionary that JSON can hold."""
+        """Converts the recipe to a dictionary that JSON can hold."""
         document: dict[str, Any] = {"name": self.name, "kind": self.kind, "gaps": self.gaps}
         if self.kind == "categorical":
             return document | {"categories": list(self.categories), "other": self.other}
@@ -118,11 +118,12 @@ class ColumnRecipe:
 
 @dataclass(frozen=True)
 class Recipe:
-    """Turns columns into features, matched by name.
+    """Converts columns, matched by name, to features.
 
-    Numbers are filled with the median and standardised; booleans become 0 and 1, filled with the commoner value;
-    categories become one feature each, and one for all rare and unseen ones. A further feature marks the gaps of a
-    column that had some. Nothing is learned from rows other than those given to :meth:`learn`.
+    Numbers are standardised, and missing ones are replaced by the median. Booleans become 0 and 1, and missing ones are
+    replaced by the more common value. Categories are one-hot encoded. Rare and unseen categories share one feature; if
+    no category is rare, unseen ones are all zeros. If a column has missing values, an extra feature marks them. The
+    recipe depends only on the rows given to :meth:`learn`.
 
     Attributes:
         columns: the columns, in the order of the features.
@@ -132,11 +133,11 @@ class Recipe:
 
     @classmethod
     def learn(cls, columns: Columns, rows: NDArray[np.bool_] | None = None, *, scaled: bool = True) -> Recipe:
-        """Learns a recipe.
+        """Fits a recipe.
 
         Args:
             columns: the columns.
-            rows: mask of the rows to learn from; all by default.
+            rows: mask of the rows to fit the recipe on; all by default.
             scaled: standardise numbers.
 
         >>> import numpy as np
@@ -155,7 +156,7 @@ class Recipe:
         return sum(column.width for column in self.columns)
 
     def apply(self, columns: Columns) -> Features:
-        """Features of shape (N, width), float32; sparse if categories make them so.
+        """Returns the features, (N, width), float32; sparse if categorical columns make them so.
 
         Raises:
             ValueError: if columns are missing, not part of the recipe, or of another kind; the message names them.
@@ -188,12 +189,12 @@ class Recipe:
         return [given[name] for name in names]
 
     def to_dict(self) -> dict[str, Any]:
-        """The recipe as a dictionary that JSON can hold."""
+        """Converts the recipe to a dictionary that JSON can hold."""
         return {"columns": [column.to_dict() for column in self.columns]}
 
     @classmethod
     def from_dict(cls, document: Any) -> Recipe:
-        """The recipe of :meth:`to_dict`.
+        """Creates a recipe from a dictionary of :meth:`to_dict`.
 
         Args:
             document: the dictionary.

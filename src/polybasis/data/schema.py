@@ -1,4 +1,4 @@
-"""What the columns of the user's tables are: kept with a model, so that it reads further tables in the same way."""
+"""The roles of the columns in the user's tables, saved with a model so that it reads further tables the same way."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class TableSchema:
     kinds: Mapping[str, Kind] | None = field(default=None, hash=False)
 
     def to_dict(self) -> dict[str, Any]:
-        """The schema as a dictionary that JSON can hold, without ``task`` and ``kinds``: the model records them."""
+        """Converts the schema to a dictionary for JSON, without ``task`` and ``kinds``, which the model records."""
         return {"id": self.id, "target": list(self.target), "drop": list(self.drop), "merge": self.merge}
 
     @classmethod
     def from_dict(cls, document: Any, task: TargetKind, kinds: Mapping[str, Kind] | None) -> TableSchema:
-        """The inverse of :meth:`to_dict`.
+        """Creates a schema from a dictionary of :meth:`to_dict`.
 
         Args:
             document: the dictionary.
@@ -81,7 +81,7 @@ def refuse_other_columns(given: Collection[str], expected: Collection[str], tabl
     unknown = [name for name in given if name not in expected]
     if unknown:
         raise ValueError(
-            f"{table} has {_columns(unknown)}, which the model was not trained with; leave out such columns with "
+            f"{table} has {_columns(unknown)}, which the model was not trained with; drop such columns with "
             "drop=[..] or --drop"
         )
 

@@ -1,6 +1,6 @@
-"""What is predicted for a node: one of several classes, several labels at once, or a number.
+"""Targets of nodes: one of several classes, several labels at once, or a number.
 
-The kind of a target is that of its tensor:
+The kind of a target follows from its tensor:
 
 ==============  ==============================  ==========================
 kind            ``y``                           unknown
@@ -74,12 +74,12 @@ def check_target(y: Tensor) -> None:
 
 
 def default_metric(y: Tensor, classes: int) -> Metric:
-    """The metric that suits a target and its balance.
+    """Returns the default metric for a target, depending on its balance.
 
-    Two classes of which one has less than 20 % of the nodes are scored by ``roc_auc``. Unlike accuracy, it does not
-    reward the prediction of one class; unlike ``average_precision``, it does not change with the share of positive
-    nodes and varies less between samples with few of them. More classes are imbalanced if the smallest has less than
-    40 % of an equal share; they are scored by ``balanced_accuracy``.
+    If one of two classes has less than 20 % of the nodes, the metric is ``roc_auc``. Unlike accuracy, it does not
+    reward predicting a single class. Unlike ``average_precision``, it does not depend on the fraction of positive nodes
+    and varies less between samples with few of them. With more classes, the metric is ``balanced_accuracy`` if the
+    smallest class has less than 40 % of an equal share.
 
     Args:
         y: the target of every node.

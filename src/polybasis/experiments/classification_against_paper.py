@@ -40,8 +40,8 @@ def fresh_section(fresh: Rows) -> list[str]:
         "",
         "## Fresh splits",
         "",
-        "Configurations as committed, frozen before these splits were run, once each. No search has used these splits. "
-        f"The paper's figures are those of the same model. {_missing(fresh)}",
+        "The committed configurations were frozen before these splits were run, once each. These splits were never "
+        f"used for tuning. The paper's figures are for the same model. {_missing(fresh)}",
         "",
         markdown_table(header, lines),
     ]
@@ -94,13 +94,13 @@ def agreement_section(compared: list[Row], rows: Rows, folder: Path) -> list[str
         "",
         "## Agreement with the paper",
         "",
-        f"Single models against single models, first twenty splits; {summary}.",
+        f"Single models are compared with single models on the first twenty splits; {summary}.",
         "",
         markdown_table(["model", *DATASETS], lines),
         "",
-        f"Difference from the paper's mean. {VERDICTS} The paper's interval is the larger side of a 95 % bootstrap "
-        "interval over 20 splits, as in the authors' code, and is taken as 1.96 standard errors. Hyperparameters are "
-        "the published ones, else tuned ones (marked t).",
+        f"Each cell shows the difference from the paper's mean. {VERDICTS} The paper's interval is the larger side of "
+        "a 95 % bootstrap interval over 20 splits, as in the authors' code, and is treated as 1.96 standard errors. "
+        "Hyperparameters are the published ones if available, and otherwise tuned (marked t).",
         "",
         "![Our means against the paper's, with both intervals](agreement.png)",
     ]
@@ -150,7 +150,7 @@ def changes_section(rows: Rows) -> list[str]:
         "",
         "## Single models with other hyperparameters than the published ones",
         "",
-        "First twenty splits. The paper's best is the highest mean of its column, of a single model.",
+        "First twenty splits. The paper's best is the highest mean of its column, by a single model.",
         "",
         markdown_table(header, lines),
     ]
@@ -180,8 +180,8 @@ def ensembles_section(rows: Rows) -> list[str]:
         "",
         "## Ensembles",
         "",
-        "First twenty splits. The paper reports no ensembles: its figures are those of single models, and so is the "
-        "published model of the paired column.",
+        "First twenty splits. The paper reports no ensembles: its figures, and the published model in the paired "
+        "column, are single models.",
         "",
         markdown_table(header, lines),
         *_untuned_splits(rows),
@@ -201,8 +201,8 @@ def _untuned_splits(rows: Rows) -> list[str]:
         return []
     return [
         "",
-        f"The row `tuned` of citeseer was tuned on splits 0 to {TUNED_SPLITS - 1}. On the other splits, with "
-        f"the paper's best being {mean:.2f} ± {interval:.2f} ({name}, one model):",
+        f"The citeseer row `tuned` was tuned on splits 0 to {TUNED_SPLITS - 1}. The next table shows the other splits; "
+        f"the paper's best is {mean:.2f} ± {interval:.2f} ({name}, one model):",
         "",
         markdown_table(["model", "preset", "models", "splits", "citeseer"], lines),
     ]

@@ -54,13 +54,13 @@ def write_readme(folder: Path) -> None:
         "",
         "## Appendix: all rows",
         "",
-        "Ensembles included. The configurations of the presets published and tuned come with the package "
-        f"(`src/polybasis/presets`), those of other rows are in [`{CONFIGURATIONS}`]({CONFIGURATIONS}). {VERDICTS} "
-        "Epochs and seconds are those of one run on one thread, summed over an ensemble.",
+        "This table includes ensembles. The presets `published` and `tuned` ship with the package "
+        f"(`src/polybasis/presets`); the configurations of other rows are in [`{CONFIGURATIONS}`]({CONFIGURATIONS}). "
+        f"{VERDICTS} Epochs and seconds are per run on one thread, summed over an ensemble.",
         *dataset_sections(compared, level=3),
         "",
-        f"{len(results)} runs and {len(confirmed)} on fresh splits, {_minutes(results + confirmed) / 60:.2f} hours of "
-        "training in total, one thread each.",
+        f"In total, {len(results)} runs, and {len(confirmed)} on fresh splits, took "
+        f"{_minutes(results + confirmed) / 60:.2f} hours of training on one thread each.",
     ]
     write_atomically(folder / "README.md", ("\n".join(parts) + "\n").encode())
     write_configurations(rows, folder / CONFIGURATIONS)

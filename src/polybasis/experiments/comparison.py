@@ -11,8 +11,8 @@ from polybasis.train.results import Difference, Result, summarize, welch_differe
 Row = dict[str, Any]
 HEADER = ["model", "preset", "splits", "ours", "paper", "difference", "verdict", "validation", "epochs", "s"]
 VERDICTS = (
-    "Verdict: the 95 % interval of the difference between the two means (Welch) is *above* zero, contains it "
-    "(*agrees*), or is *below* it."
+    "The verdict states whether the 95 % interval of the difference between the two means (Welch) is *above* zero, "
+    "contains it (*agrees*), or is *below* it."
 )
 
 

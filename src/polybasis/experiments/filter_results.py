@@ -180,9 +180,10 @@ def _table_section(rows: list[Row]) -> list[str]:
         "",
         "## Mean squared error",
         "",
-        f"Mean ± standard deviation over {len(closed_form)} samples. Adam with learning rate 0.01, as in the published "
-        "code (last column: 0.1, as in the paper's text), at most 500 epochs; a sample stops when its loss changes by "
-        "less than 1e-4. Condition number: of the initial Hessian, worst channel, median over the samples.",
+        f"Mean ± standard deviation over {len(closed_form)} samples, with Adam for at most 500 epochs and a learning "
+        "rate of 0.01, as in the published code (last column: 0.1, as in the paper's text). Training on a sample stops "
+        "when its loss changes by less than 1e-4. The condition number is that of the initial Hessian for the worst "
+        "channel, median over the samples.",
         "",
         markdown_table(header, lines),
     ]
@@ -205,10 +206,10 @@ def _authors_section(rows: list[Row]) -> list[str]:
         "",
         "## Authors' operators",
         "",
-        "The paper's five bases were not compared on one operator. In the authors' code the layers of "
-        "chebyshev-interpolation and bernstein take PyG's `get_laplacian`, which removes self-loops; the targets and "
-        "the layers of the three other bases have self-loops. Signals are the integer YUV colours of that code. "
-        "Otherwise as above, learning rate 0.01.",
+        "The paper does not compare the five bases on the same operator. In the authors' code, the layers of "
+        "chebyshev-interpolation and bernstein use PyG's `get_laplacian`, which removes self-loops; the targets and "
+        "the layers of the other three bases include self-loops. Signals are the integer YUV colours of that code. "
+        "Everything else is as above, with learning rate 0.01.",
         "",
         markdown_table(["basis", "self-loops", "as in the authors' code", "MSE, ours", "MSE, paper"], lines),
     ]
@@ -247,10 +248,10 @@ def _convergence_section(rows: list[Row]) -> list[str]:
         "",
         f"## {rows[0]['epochs']:,} epochs without early stopping",
         "",
-        "Rise: the largest relative rise of a sample's loss above its running minimum after epoch 100; minimum, median "
-        "and maximum over the samples. Lowest and final MSE: means over the samples. Last column: number of samples "
-        "whose final MSE exceeds the lowest MSE of `favard` in any epoch. A rise of at most 0.5 % is the limit that "
-        "backtracking imposes (`slack` = 0.005), not a property of the basis.",
+        "*Rise* is the largest relative increase of a sample's loss above its running minimum after epoch 100 "
+        "(minimum, median and maximum over the samples). *Lowest* and *final MSE* are means over the samples. The last "
+        "column counts the samples whose final MSE exceeds the lowest MSE of `favard` in any epoch. A rise of at most "
+        "0.5 % is the limit that backtracking imposes (`slack` = 0.005), not a property of the basis.",
         "",
         markdown_table(header, lines),
     ]

@@ -139,9 +139,10 @@ def write_readme(folder: Path) -> None:
         "",
         "## Precomputation",
         "",
-        "Synthetic graphs with power-law degrees and random neighbours. *a product* is the time of one product of "
-        "the graph with one block of channels, whose number is *width*; *ns* is nanoseconds per nonzero and channel, "
-        "which also depends on the width. For several runs, the table shows mean times and the largest peak memory.",
+        "Synthetic graphs with power-law degrees and random neighbours. *a product* is the time to multiply the graph "
+        "matrix by one block of channels, and *width* is the number of channels in a block. *ns* is nanoseconds per "
+        "nonzero and channel, which also depends on the width. For several runs, the table shows mean times and the "
+        "largest peak memory.",
         "",
     ]
     lines = [
@@ -182,9 +183,9 @@ def write_readme(folder: Path) -> None:
         "",
         "## Trained on a store and on the graph",
         "",
-        f"One store of degree {DEGREE} for all models; test scores in percent (ROC AUC on tolokers) on the "
-        "same splits. *width* is the number of hidden channels. Widths, learning rates and stopping differ between the "
-        "two sides, so the differences are not those of the data's storage alone.",
+        f"All models use one store of degree {DEGREE}. Test scores are in percent (ROC AUC on tolokers) on the same "
+        "splits. *width* is the number of hidden channels. Widths, learning rates and stopping differ between the two "
+        "sides, so the differences do not only reflect where the data is stored.",
     ]
     ours = {(row["model"], row["dataset"]): row for row in summarize(read_results(folder / ON_STORE))}
     graph = {(row["model"], row["dataset"]): row for row in summarize(read_results(folder / ON_GRAPH))}

@@ -31,8 +31,8 @@ class OptimalBasis(NamedTuple):
             weighted by degrees for ``normalization="rw"``; vectors are complex on a directed graph.
         gamma: (K+1, d), float64: :math:`\gamma_k = \langle P v_k, v_k\rangle`.
         sqrt_beta: (K+1, d), float64: the norm of each residual before normalisation; the first is :math:`\|x\|`.
-        rank: (d,), int64: the number of nonzero vectors, at most K+1. The rank can be lower for a smaller K, because a
-            vector is dropped where it cannot change any polynomial of degree K noticeably.
+        rank: (d,), int64: the number of nonzero vectors, at most K+1. It may be lower for a smaller K, because a
+            vector is dropped if it cannot noticeably change any polynomial of degree K.
 
     >>> import torch, polybasis as pb
     >>> g = pb.Graph.from_edge_index([[0, 1, 2, 3], [1, 2, 3, 0]])
@@ -52,7 +52,7 @@ class OptimalBasis(NamedTuple):
         return len(self.vectors) - 1
 
     def coordinates(self, basis: HasCoordinates) -> Any:
-        r"""Expresses another polynomial basis in this one, using the tridiagonal matrix only.
+        r"""Expresses another polynomial basis in this one, using only the tridiagonal matrix.
 
         .. math:: g_k(P)\, x = V c_k, \qquad c_k = \|x\|\, g_k(T)\, e_0
 

@@ -27,19 +27,19 @@ def optimal_basis(graph: Graph, x: Signal, K: int) -> OptimalBasis:
 
     .. math:: \sqrt{\beta_{k+1}}\, v_{k+1} = P v_k - \gamma_k v_k - \sqrt{\beta_k}\, v_{k-1}, \qquad v_0 = x / \|x\|
 
-    The vectors are orthonormal to working precision, and a channel's basis ends where its Krylov space ends. The result
-    is bit-identical for any number of threads. It is not differentiable; :func:`optimal_filter` is.
+    The vectors are orthonormal to working precision, and the basis of a channel ends where its Krylov space ends. The
+    result is bit-identical for any number of threads. It is not differentiable, but :func:`optimal_filter` is.
 
     Args:
         graph: The graph, N nodes.
-        x: The signal, (N, d), finite: a torch tensor or a NumPy array. (N,) and (B, N, d) work as well; the shapes of
-            the result change accordingly. Types narrower than float32 are computed in float32. Signals on a directed
-            graph may be complex.
+        x: The signal, (N, d), finite: a torch tensor or a NumPy array. (N,) and (B, N, d) are also accepted and change
+            the shapes of the result accordingly. Types narrower than float32 are computed in float32. Signals on a
+            directed graph may be complex.
         K: The degree; the basis has K+1 vectors.
 
     Returns:
         The basis, with ``vectors`` in the data type of ``x``; NumPy arrays if ``x`` is one. On a batch of G graphs,
-        every graph has a basis of its own: ``gamma`` and ``sqrt_beta`` have the shape (K+1, G, d), ``rank`` (G, d).
+        every graph has its own basis: ``gamma`` and ``sqrt_beta`` have the shape (K+1, G, d), ``rank`` (G, d).
         With ``normalization="rw"``, norms and inner products are weighted by degrees: :math:`\langle u, v\rangle =
         \sum_i d_i u_i v_i`, where an isolated node has :math:`d_i = 1`.
 
@@ -85,9 +85,9 @@ def optimal_filter(graph: Graph, x: Tensor, alpha: Tensor, scale: Scale = "unit"
         graph: The graph, N nodes.
         x: The signal, (N,), (N, d) or (B, N, d), finite. Types narrower than float32 are computed in float32.
         alpha: The coefficients, (K+1, d).
-        scale: ``"unit"`` is the first formula, the paper's: the result does not change with the length of the signal.
-            ``"signal"`` is the second: the result is a polynomial :math:`p(P)\, x` and does not change with the number
-            of nodes if a graph is repeated.
+        scale: ``"unit"`` selects the first formula, as in the paper; the result does not depend on the norm of the
+            signal. ``"signal"`` selects the second; the result is a polynomial :math:`p(P)\, x` and the same for any
+            number of copies of a graph.
 
     Returns:
         The filtered signal, in the shape of ``x``.

@@ -1,4 +1,4 @@
-"""Layers and models by PyTorch Geometric's conventions."""
+"""Layers and models that follow the conventions of PyTorch Geometric."""
 
 from typing import TYPE_CHECKING
 

@@ -15,8 +15,8 @@ from polybasis.nn.models.model import Model
 class Explainable(MessagePassing):  # type: ignore[misc]
     """A model with filter layers, for :class:`torch_geometric.explain.Explainer`.
 
-    The explainers of PyG set their edge mask on message-passing layers. Filters do not pass messages along single
-    edges, so this wrapper takes the mask and multiplies the edge weights by it. Nodes can be masked without it.
+    The explainers of PyG set their edge mask on message-passing layers. Filters do not pass messages along individual
+    edges, so this wrapper receives the mask and multiplies the edge weights by it. Node masks do not need it.
 
     Args:
         model: A :class:`polybasis.nn.models.Model`, or any module with the signature

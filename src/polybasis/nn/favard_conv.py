@@ -57,12 +57,12 @@ class FavardConv(FilterLayer):
         recurrence: How the recurrence is parametrised.
 
             - ``"free"``: :math:`\gamma` and :math:`\sqrt\beta` are learned directly, starting from 0 and 1 as in the
-              paper, with :math:`\sqrt\beta` clamped to at least 0.01. The support of the weight function may leave the
-              spectrum; on the spectrum the polynomials then grow exponentially with their degree, and training is not
-              smooth.
+              paper, with :math:`\sqrt\beta` clamped to at least 0.01. The support of the weight function may extend
+              beyond the spectrum. On the spectrum, the polynomials then grow exponentially with their degree, and
+              training is not smooth.
             - ``"bounded"``: the canonical moments of a weight function on [-1, 1] are learned, starting from those of
-              the Chebyshev polynomials; see :meth:`polybasis.bases.Favard.from_moments`. The support cannot leave the
-              spectrum.
+              the Chebyshev polynomials; see :meth:`polybasis.bases.Favard.from_moments`. The support always lies within
+              [-1, 1].
 
     Shapes:
         - **input:** x (N, channels) or (B, N, channels), edge_index (2, E) or a :class:`polybasis.Graph`, edge_weight

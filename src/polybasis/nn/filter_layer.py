@@ -26,7 +26,7 @@ class FilterLayer(torch.nn.Module, ABC):
         K: The degree of the polynomials; a channel has K+1 coefficients.
 
     Attributes:
-        roles: The role of each of the layer's own parameters, by name. Optimisers can treat roles differently.
+        roles: The role of each parameter of the layer, by name. Each role may have its own learning rate.
 
     Raises:
         ValueError: If ``channels`` or ``K`` is negative.
@@ -104,12 +104,12 @@ class FilterLayer(torch.nn.Module, ABC):
         Args:
             x: The signal, (N, channels); (N,) for a single channel; or several signals, (B, N, channels).
             edge_index: A :class:`polybasis.Graph`; node pairs of shape (2, E), which are made undirected and stripped
-                of self-loops; or a sparse adjacency matrix in a format of :meth:`polybasis.Graph.from_adjacency`. The
-                graph of a tensor of node pairs is built once and kept as long as the tensor.
+                of self-loops; or a sparse adjacency matrix in a format of :meth:`polybasis.Graph.from_adjacency`. For
+                node pairs, the graph is built once and cached for the lifetime of the tensor.
             edge_weight: The weights of the node pairs, (E,); must be omitted with a Graph or a matrix. Gradients flow
                 to weights that require them.
-            batch: The number of the graph to which each node belongs, (N,), ascending, as in PyG; must be omitted with
-                a Graph. Every graph is filtered as if it were alone.
+            batch: The index of the graph that each node belongs to, (N,), ascending, as in PyG; must be omitted with a
+                Graph. Every graph is filtered as if it were alone.
 
         Returns:
             The filtered signal, in the shape of ``x``.

@@ -20,7 +20,7 @@ Adjacency = Graph | Tensor | Any  # anything that as_graph accepts
 
 
 class _Version(NamedTuple):
-    """A tensor at a moment; another one after a change in place. Writes through ``.data`` or NumPy are not noticed."""
+    """The version of a tensor, which changes with in-place writes, but not with writes through ``.data`` or NumPy."""
 
     tensor: weakref.ref[Tensor]
     version: int

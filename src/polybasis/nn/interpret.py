@@ -43,7 +43,7 @@ class Filters:
     def weight_functions(self) -> tuple[Tensor, Tensor] | None:
         """Returns nodes and weights of the weight function of each channel of full rank, (K, channels) each.
 
-        Returns None if the channels have no bases of their own, or none of full rank.
+        Returns None if channels share one basis, or if no channel has full rank.
         """
         if not isinstance(self.basis, Favard) or self.basis.gamma.dim() < 2 or self.basis.K == 0:
             return None
@@ -70,7 +70,7 @@ def filters_of(model: torch.nn.Module, x: Features, graph: Graph, points: int = 
     torch.Size([201, 8])
     """
     if isinstance(model, Ensemble):
-        raise ValueError(f"{model!r} has several models, each with filters of its own; expected a single model")
+        raise ValueError(f"{model!r} consists of several models with different filters; expected a single model")
     layers = _filter_layers(model)
     if len(layers) != 1:
         raise ValueError(f"{type(model).__name__} has {len(layers)} polynomial filters; expected a model with one")
@@ -108,7 +108,7 @@ def _filter_layers(model: torch.nn.Module) -> list[FilterLayer]:
 
 
 def filters_on_basis(layer: FilterLayer | None, gamma: Tensor, sqrt_beta: Tensor, points: int = 201) -> Filters:
-    """Returns the filters of a layer on a precomputed basis; needs nothing of the graph's size.
+    """Returns the filters of a layer on a precomputed basis; requires neither the graph nor the basis vectors.
 
     Args:
         layer: The filter layer of a :class:`polybasis.nn.PrecomputedGNN`.

@@ -1,7 +1,7 @@
 """Dropout and linear layers on dense or sparse features.
 
-On a CPU, torch's own dropout takes longer than the filter of a small graph; the native kernel draws random numbers
-cheaply. Dropout leaves zeros unchanged, so applying it only to the nonzeros of sparse features is equivalent.
+On a CPU, torch's dropout takes longer than the filter of a small graph; the native kernel generates random numbers
+cheaply. Dropout leaves zeros unchanged, so it is equivalent to apply it only to the nonzeros of sparse features.
 """
 
 from __future__ import annotations

@@ -26,10 +26,10 @@ class OptBasisConv(FilterLayer):
     Args:
         channels: The number of channels.
         K: The degree; a channel has K+1 coefficients.
-        scale: ``"unit"`` is the paper's filter, :math:`s_l = 1`. Its output has entries of about
-            :math:`1 / \sqrt{N}`, so it changes with the size of the graph. ``"signal"`` multiplies by the length of
-            the input, :math:`s_l = \|X_{:l}\|`: the output is a polynomial :math:`p(P)\, X_{:l}`, homogeneous in the
-            input and the same for copies of a graph.
+        scale: ``"unit"`` is the paper's filter, :math:`s_l = 1`. Its output has entries of magnitude
+            :math:`1 / \sqrt{N}`, so it depends on the size of the graph. ``"signal"`` multiplies by the norm of the
+            input, :math:`s_l = \|X_{:l}\|`. The output is then a polynomial :math:`p(P)\, X_{:l}`; it scales with the
+            input and is the same for any number of copies of a graph.
 
     Shapes:
         - **input:** x (N, channels) or (B, N, channels), edge_index (2, E) or a :class:`polybasis.Graph`, edge_weight
@@ -68,7 +68,7 @@ class OptBasisConv(FilterLayer):
         return self.polynomials_on(own.gamma, own.sqrt_beta)
 
     def polynomials_on(self, gamma: Tensor, sqrt_beta: Tensor) -> tuple[Favard, Tensor]:
-        """Returns the same for a signal whose optimal basis is known.
+        """Returns the result of :meth:`polynomials` for a signal whose optimal basis is known.
 
         Args:
             gamma, sqrt_beta: The coefficients of the optimal basis, (K+1, channels).
@@ -90,9 +90,10 @@ def check_single(graph: Graph) -> None:
     """Checks that a graph is not a batch.
 
     Raises:
-        ValueError: If it is: each graph of a batch has polynomials of its own, so a channel has no single response.
+        ValueError: If it is a batch: each graph has its own polynomials, so a channel has no single response.
     """
     if graph.ptr is not None:
         raise ValueError(
-            f"graph is a batch of {graph.num_graphs}, each with an optimal basis of its own; pass one graph at a time"
+            f"graph is a batch (num_graphs={graph.num_graphs}), and each graph has its own basis; "
+            "pass one graph at a time"
         )

@@ -59,8 +59,8 @@ def add_ranking(page: Page, part: ScoredNodes) -> None:
         ),
         Chart(
             title="Precision and recall", xlabel="recall", ylabel="precision", series=pr, x=(0, 1), y=(0, 1),
-            nearest=True, caption="Precision is the share of the nodes found that are of the class; recall is the "
-            "share of the class that is found.",
+            nearest=True, caption="Precision is the fraction of flagged nodes that belong to the class; recall is the "
+            "fraction of the class that is flagged.",
         ),
     )  # fmt: skip
 
@@ -94,7 +94,7 @@ def add_thresholds(page: Page, part: ScoredNodes) -> None:
             if threshold is None
             else f", chosen on validation nodes for {threshold.criterion}"
         )
-        + f". Move the slider to see what another threshold would do on the {part.where}."
+        + f". Move the slider to see the effect of another threshold on the {part.where}."
     )
     page.add(_explorer(name, found, used))
     rows = [_decision(f"recall ≥ {recall:.2f}", found, int(np.argmax(found.recall >= recall))) for recall in RECALLS]
@@ -191,11 +191,11 @@ def add_calibration(page: Page, part: ScoredNodes) -> None:
     page.heading("Calibration")
     page.charts(
         Chart(
-            title="Predicted and observed shares", xlabel="mean predicted probability", ylabel="observed share",
+            title="Calibration curve", xlabel="mean predicted probability", ylabel="observed frequency",
             x=(0, top), y=(0, top), nearest=True,
             series=[Series(name="", x=[0, 1], y=[0, 1], colour=GREY, dashed=True), *series],
-            caption=f"Bins of equally many {part.where}, with 95 % intervals. Probabilities on the dashed line are "
-            f"right on average. {method}",
+            caption=f"Bins with equal numbers of {part.where} and 95 % intervals. Probabilities on the dashed line "
+            f"are correct on average. {method}",
         ),
         Chart(
             title="Distribution of probabilities", xlabel=f"probability of {what}", ylabel="cases", x=(0, 1),

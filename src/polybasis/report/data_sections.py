@@ -46,7 +46,7 @@ def _add_graph(page: Page, data: NodeDataset) -> None:
         ("Features", "none" if data.structure_only else f"{data.num_features:,}", "of each node"),
     ]
     if not np.isnan(homophily):
-        tiles.append(("Edge homophily", f"{homophily:.3f}", "share of edges within a class"))
+        tiles.append(("Edge homophily", f"{homophily:.3f}", "fraction of edges within a class"))
     page.tiles(tiles)
     if degrees.max(initial=0) > 0:
         page.charts(_degree_chart(degrees[degrees > 0]))
@@ -83,7 +83,7 @@ def _add_columns(page: Page, trained: TrainedModel, data: NodeDataset) -> None:
     rows = []
     for column in trained.recipe.columns[:MOST_COLUMNS]:
         if column.kind == "categorical":
-            how = f"{len(column.categories)} categories" + (" and one for all others" if column.other else "")
+            how = f"{len(column.categories)} categories" + (" and one for the rest" if column.other else "")
         elif column.kind == "boolean":
             how = "0 and 1"
         else:
@@ -93,4 +93,4 @@ def _add_columns(page: Page, trained: TrainedModel, data: NodeDataset) -> None:
     page.table(["column", "kind", "encoding", "missing", "features"], rows)
     if len(rows) < len(trained.recipe.columns):
         page.text(f"The first {len(rows)} of {len(trained.recipe.columns)} columns.", "note")
-    page.text("The encoding is learned without validation and test nodes and saved with the model.", "note")
+    page.text("The encoding is fitted without validation and test nodes and saved with the model.", "note")

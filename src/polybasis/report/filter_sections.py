@@ -26,13 +26,13 @@ def add_filters(page: Page, trained: TrainedModel, data: Data) -> None:
         page.text(f"No responses to show: {error}.")
         return
     page.text(
-        "The filter of a channel multiplies the part of its signal at each eigenvalue μ of the propagation matrix P by "
-        "its response there. Near μ = 1, signals hardly change along edges; near μ = −1 they alternate between "
+        "The filter of a channel multiplies the component of its signal at each eigenvalue μ of the propagation matrix "
+        "P by its response. Near μ = 1, signals hardly change along edges; near μ = −1, they alternate between "
         "neighbours."
-        + (" In the background: the density of the graph's eigenvalues, an estimate." if found.density else "")
+        + (" The background shows the estimated density of the graph's eigenvalues." if found.density else "")
     )
     if trained.config.ensemble_size > 1:
-        page.text("The filters are those of the first model of the ensemble.", "note")
+        page.text("The figures show the filters of the first model of the ensemble.", "note")
     if len(found.layers) == 1:
         filters = found.layers[0]
         page.charts(_distribution("Responses", filters, found.density), _channels(filters, found.density))
@@ -84,7 +84,7 @@ def _distribution(title: str, filters: Filters, density: tuple[FloatArray, Float
     return Chart(
         title=title, xlabel="μ", ylabel="response", series=series, x=(-1, 1), y=_limits(filters, density),
         caption=f"Median and percentiles over {values.shape[1]} channels. Drag over a part of the spectrum to zoom."
-        + (" The vertical axis is fitted to where most eigenvalues are." if density is not None else ""),
+        + (" The vertical axis is scaled to where most eigenvalues lie." if density is not None else ""),
     )  # fmt: skip
 
 

@@ -19,15 +19,15 @@ NAMES: dict[Metric, str] = {
     "r2": "R²",
 }
 MEANINGS: dict[Metric, str] = {
-    "accuracy": "the share of nodes whose class is predicted correctly",
-    "balanced_accuracy": "the mean over classes of the share of nodes predicted correctly",
+    "accuracy": "the fraction of nodes whose class is predicted correctly",
+    "balanced_accuracy": "the fraction of nodes predicted correctly, averaged over the classes",
     "f1": "the harmonic mean of precision and recall",
     "roc_auc": "the probability that a random node with the label ranks above one without it; 0.5 is a random ranking",
-    "average_precision": "the mean precision over all recalls; a random ranking has the share of positive nodes",
-    "log_loss": "the mean negative logarithm of the probability of the truth, before calibration",
-    "rmse": "the typical error in the units of the target; large errors weigh more",
+    "average_precision": "the mean precision over all recalls; a random ranking scores the fraction of positive nodes",
+    "log_loss": "the mean negative log likelihood, before calibration",
+    "rmse": "the root mean squared error in the units of the target; large errors weigh more",
     "mae": "the mean error in the units of the target",
-    "r2": "the share of the variance of the target that is explained",
+    "r2": "the fraction of the variance of the target that is explained",
 }
 IN_UNITS: tuple[Metric, ...] = ("rmse", "mae")
 

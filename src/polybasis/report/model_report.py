@@ -99,13 +99,13 @@ def _add_headline(page: Page, trained: TrainedModel, parts: list[ScoredNodes], f
         "regression": "a number for each node",
     }[trained.target]
     by = {"score": " by their score", "loss": " by their loss", "none": ""}[trained.config.stopping.early_stopping]
-    validated = "validated on {} nodes" if not by else "stopped on {} validation nodes" + by
+    validated = "validated on {} nodes" if not by else "stopped early on {} validation nodes" + by
     text = f"The model predicts {what}."
     if len(parts) > 1:
         text += f" It was trained on {len(parts[0]):,} nodes and {validated.format(f'{len(parts[1]):,}')}."
     page.text(text)
     interval = f"(95 % interval {value_text(metric, score.low)} to {value_text(metric, score.high)})"
-    unseen = ", which were not used in training," if best.where == "test nodes" else ""
+    unseen = ", which were not used in training," if best.where == "test nodes" else ","
     page.text(
         f"On {len(best):,} {best.where}{unseen} its {metric_name(metric)} is "
         f"{value_text(metric, score.value)} {interval}, "
@@ -115,16 +115,14 @@ def _add_headline(page: Page, trained: TrainedModel, parts: list[ScoredNodes], f
     baselines = () if found is None else found.baselines
     better = [BASELINES.get(item.name, item.name) for item in baselines if item.beaten]
     if better:
-        page.verdict("Better beyond chance", f"than a {' and a '.join(better)}.", good=True)
+        page.verdict("Significantly better", f"than a {' and a '.join(better)}.", good=True)
     for warning in () if found is None else found.warnings:
         page.verdict("Note:" if "left out" in warning else "Warning:", warning, good=False)
     if best.where == "validation nodes":
-        text = (
-            "there are no test nodes. Validation nodes decided when training stopped, so that their score is too good."
-        )
+        text = "there are no test nodes. The score on the validation nodes, which early stopping used, is optimistic."
         page.verdict("Warning:", text, good=False)
     elif best.where == "labelled nodes":
-        page.text("This is not the data that the model was trained on, so all its labelled nodes are scored.", "note")
+        page.text("This is not the data that the model was trained on, so all labelled nodes are scored.", "note")
     name = metric_heading(metric)
     tiles = [
         (name, value_text(metric, score.value), f"{value_text(metric, score.low)} to {value_text(metric, score.high)}")

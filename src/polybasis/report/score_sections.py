@@ -43,11 +43,11 @@ def add_scores(page: Page, parts: Sequence[ScoredNodes], found: Assessment | Non
     page.table(["", *((part.where, f"{len(part):,}") for part in parts)], rows)
     first = metrics[0]
     meaning = metric_meaning(first, parts[-1].names if parts[-1].trained.target == "classification" else ())
-    page.text(f"In small print: 95 % bootstrap intervals. {metric_heading(first)} is {meaning}.", "note")
+    page.text(f"Small print shows 95 % bootstrap intervals. {metric_heading(first)} is {meaning}.", "note")
     decisions = {"calibration": parts[-1].trained.calibration, "threshold": parts[-1].trained.threshold}
     later = [name for name, decision in decisions.items() if decision is not None]
     if later:
-        page.text(f"Scores are computed before the {' and the '.join(later)}; later sections are after.", "note")
+        page.text(f"These scores do not use the {' and the '.join(later)}; the sections below do.", "note")
     if found is not None:
         _add_baselines(page, found)
 
@@ -78,7 +78,7 @@ def _metrics(part: ScoredNodes) -> list[Metric]:
 
 
 def _add_baselines(page: Page, found: Assessment) -> None:
-    page.subheading("Beside models that ignore the graph")
+    page.subheading("Comparison with models that ignore the graph")
     rows: list[list[Cell]] = [["this model", estimate_texts(found.metric, found.score), ""]]
     rows += [
         [
@@ -90,8 +90,8 @@ def _add_baselines(page: Page, found: Assessment) -> None:
     ]
     page.table(["", f"test {metric_name(found.metric)}", "advantage of this model"], rows)
     page.text(
-        "The intervals of advantages are those of the paired bootstrap: all models are scored on the same resamples. "
-        "The model is better beyond chance where the interval lies above 0.",
+        "The intervals of advantages come from a paired bootstrap, which scores all models on the same resamples. "
+        "If the interval lies above 0, the model is significantly better.",
         "note",
     )
 
@@ -114,9 +114,7 @@ def add_classes(page: Page, part: ScoredNodes) -> None:
     page.table(["label" if labels else "class", "precision", "recall", "F1", part.where], rows, bars.tolist())
     threshold = part.trained.threshold
     if threshold is not None:
-        page.text(
-            f"A node is predicted to be of class {part.names[1]} from the probability {threshold.value:.4g} on.", "note"
-        )
+        page.text(f"Class {part.names[1]} is predicted from a probability of {threshold.value:.4g}.", "note")
     if len(shown) < len(part.names):
         page.text(f"The {len(shown)} most frequent of {len(part.names)}.", "note")
     if not labels:
@@ -136,8 +134,8 @@ def _add_confusion(page: Page, part: ScoredNodes) -> None:
         pooled = f" The {MOST_CLASSES} largest classes are shown; the other {len(names) - MOST_CLASSES} are pooled."
         names = [*(names[i] for i in kept), f"{len(names) - MOST_CLASSES} other classes"]
     page.text(
-        f"A row has the {part.where} of one class, a column those predicted to be of one class. The colour is the "
-        f"share of the row, so the diagonal shows recall.{pooled}"
+        f"Each row contains the {part.where} of one class, and each column those predicted as one class. Colours show "
+        f"fractions of the row, so the diagonal shows recall.{pooled}"
     )
     page.add(_matrix(names, counts))
 
@@ -174,7 +172,7 @@ def add_numbers(page: Page, part: ScoredNodes) -> None:
     heights, edges = np.histogram(predicted - actual, bins=40)
     page.charts(
         Chart(
-            title="Predicted and actual numbers", xlabel="actual", ylabel="predicted", nearest=True,
+            title="Predicted and actual values", xlabel="actual", ylabel="predicted", nearest=True,
             caption=f"{some} {part.where}. Correct predictions lie on the dashed line.",
             series=[
                 Series(name="", x=ends, y=ends, colour=GREY, dashed=True),

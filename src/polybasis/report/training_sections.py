@@ -19,7 +19,7 @@ def add_training(page: Page, trained: TrainedModel) -> None:
     made = trained.provenance
     page.heading("Training")
     if not made.get("history"):
-        page.text("The model was saved without the course of its training.")
+        page.text("The model was saved without a training history.")
         return
     history = np.asarray(made["history"], dtype=np.float64)
     length, ensemble = trained.config.stopping.epochs, trained.config.ensemble_size > 1
@@ -103,4 +103,4 @@ def add_use(page: Page, trained: TrainedModel, command: str) -> None:
     page.text(f"The {what} of every node{extra}:")
     page.code(command)
     if trained.nodes is not None:
-        page.text("The model is transductive: it predicts only for the graph it was trained on.", "note")
+        page.text("The model is transductive: it only predicts the nodes of the graph it was trained on.", "note")

@@ -52,7 +52,7 @@ def read_header(path: Path, kind: str, version: int, oldest: int) -> dict[str, A
         )
     if number < version:
         warnings.warn(
-            f"{path.parent} was written by an earlier version, without checksums; rebuild it to have it verified",
+            f"{path.parent} was written by an earlier version, without checksums; rebuild it to add them",
             FormerVersionWarning,
             stacklevel=3,
         )

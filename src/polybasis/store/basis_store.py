@@ -48,13 +48,13 @@ KIND, VERSION, OLDEST = "polybasis store", 4, 2
 
 @dataclass(frozen=True, eq=False)
 class BasisStore(LabelledNodes):
-    """An open store; its vectors are memory-mapped. Entry i of ``y``, ``nodes`` and the splits belongs to row i.
+    """An open store with memory-mapped vectors. Entry i of ``y``, ``nodes`` and the splits belongs to row i.
 
     Attributes in addition to those of :class:`polybasis.data.dataset.LabelledNodes`:
         path: the folder.
-        vectors: (rows, K+1, channels), multiplied by :math:`2^{exponent}`; :meth:`read` and :meth:`batch` verify what
-            they read, this array is not verified.
-        exponent: 0, but for float16: entries of unit vectors are about :math:`1/\\sqrt N`, below its normal numbers.
+        vectors: (rows, K+1, channels), multiplied by :math:`2^{exponent}`. Reading this array directly does not verify
+            it; :meth:`read` and :meth:`batch` do.
+        exponent: 0 for float32. In float16, unscaled entries, about :math:`1/\\sqrt N`, would be subnormal.
         rows: the nodes of the data set whose rows are stored, ascending.
         gamma, sqrt_beta: (K+1, channels), float64. The last gamma is 0: no filter of degree K depends on it.
         rank: (channels,).
@@ -114,12 +114,12 @@ class BasisStore(LabelledNodes):
         return len(self.rows)
 
     def node_names(self) -> list[Any]:
-        """The name of every row's node, or its number."""
+        """Returns the name of the node of every row, or its number."""
         names: list[Any] = (self.rows if self.nodes is None else self.nodes).tolist()
         return names
 
     def row_indices(self, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The rows of some nodes.
+        """Returns the rows of some nodes.
 
         Raises:
             ValueError: for a node whose row is not stored.
@@ -131,11 +131,11 @@ class BasisStore(LabelledNodes):
         return places
 
     def read(self, rows: NDArray[np.int64], out: NDArray[Any]) -> None:
-        """Reads the vectors of some rows; blocks of the file that are read for the first time are verified.
+        """Reads the vectors of some rows and verifies blocks of the file when they are first read.
 
         Args:
             rows: indices of rows.
-            out: array to read into, (len(rows), K+1, channels), of the type of the stored vectors.
+            out: array to read into, (len(rows), K+1, channels), with the data type of the stored vectors.
 
         Raises:
             ValueError: if a block is damaged; the message gives the file.
@@ -147,17 +147,17 @@ class BasisStore(LabelledNodes):
         np.take(self.vectors, rows, axis=0, out=out, mode="clip")
 
     def batch(self, rows: NDArray[np.int64]) -> Tensor:
-        """The vectors of some rows, (len(rows), K+1, channels), float32."""
+        """Returns the vectors of some rows, (len(rows), K+1, channels), float32."""
         vectors = np.empty((len(rows), *self.vectors.shape[1:]), self.vectors.dtype)
         self.read(np.asarray(rows), vectors)
         return torch.from_numpy(vectors).float() * 2.0**-self.exponent
 
     def coordinates(self, basis: PolynomialBasis) -> Tensor:
-        """Coordinates of a basis on the stored one, (K+1, K+1, channels); differentiable in the basis."""
+        """Returns the coordinates of a basis in the stored one, (K+1, K+1, channels); differentiable in the basis."""
         return basis.coordinates(self.gamma, self.sqrt_beta)
 
     def verify(self, on_bytes: OnBytes | None = None) -> None:
-        """Reads all vectors that have not been verified yet and compares their checksums.
+        """Verifies the checksums of all vectors that have not been verified yet.
 
         Args:
             on_bytes: called with the number of bytes after each block.

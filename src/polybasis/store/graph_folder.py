@@ -38,7 +38,7 @@ KIND, VERSION, OLDEST = "polybasis graph", 4, 2
 
 @dataclass(frozen=True)
 class GraphFolder:
-    """An open graph folder; its arrays are memory-mapped. :meth:`load` reads it into memory.
+    """An open graph folder with memory-mapped arrays. :meth:`load` reads it into memory.
 
     Attributes:
         path: the folder.
@@ -66,7 +66,7 @@ class GraphFolder:
 
     @classmethod
     def open(cls, path: str | Path) -> GraphFolder:
-        """Opens a folder. Its header is verified; the arrays are not, until :meth:`load` or :meth:`verify_files`.
+        """Opens a folder and verifies its header; :meth:`load` and :meth:`verify_files` verify the arrays.
 
         Raises:
             FileNotFoundError, ValueError: if a file is missing or damaged; the message gives the file.
@@ -170,7 +170,7 @@ class GraphFolder:
         )
 
     def verify_files(self, on_bytes: OnBytes | None = None) -> None:
-        """Compares the checksums of all files that have not been verified yet.
+        """Verifies the checksums of all files that have not been verified yet.
 
         Args:
             on_bytes: called with the number of bytes after each block.
@@ -182,7 +182,7 @@ class GraphFolder:
             self.files.verify(on_bytes)
 
     def verify(self, on_bytes: OnBytes | None = None) -> None:
-        """Reads all files and checks their checksums and that rows are ascending, in range and symmetric.
+        """Verifies all checksums, and that the rows of the matrix are sorted, in range and symmetric.
 
         The symmetry check compares sums of hashes of the edges above and below the diagonal; it misses about one
         asymmetric graph in 2^64.

@@ -53,7 +53,7 @@ def write_graph_folder(path: str | Path, dataset: NodeDataset) -> GraphFolder:
         FileExistsError: if the folder exists.
     """
     if dataset.structure_only:
-        raise ValueError(f"{dataset.name} has no features, but a graph folder needs them; pass --features or features")
+        raise ValueError(f"{dataset.name} has no features, which a graph folder requires; pass --features or features")
     if dataset.sample_weight is not None:
         raise ValueError(f"{dataset.name} has sample weights, which graph folders cannot hold: use tables or arrays")
     graph = dataset.graph
@@ -99,10 +99,10 @@ def build_graph_folder(
     identity: str = "",
     memory: int = 1 << 30,
 ) -> GraphFolder:
-    """Builds a folder from a stream of edges in any order and direction; drops duplicates and self-loops.
+    """Builds a graph folder from a stream of edges in any order and direction; drops duplicates and self-loops.
 
-    Edges are first distributed over files by range of rows; each file is small enough to sort in memory. Each sorted
-    file then becomes a part of the matrix.
+    Edges are first partitioned into files by row range, each small enough to sort in memory. Each sorted file then
+    becomes one part of the matrix.
 
     Args:
         path: the folder, which must not exist.

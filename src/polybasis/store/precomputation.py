@@ -62,7 +62,7 @@ class Plan:
 def plan_precompute(
     graph: GraphFolder, K: int, *, memory: int, rows: int, dtype: str = "float32", threads: int | None = None
 ) -> Plan:
-    """Divides the channels into blocks such that two vectors of a block fit in memory.
+    """Divides the channels into blocks so that two vectors per channel of a block fit in memory.
 
     Args:
         graph: the graph, with features.
@@ -89,7 +89,7 @@ def plan_precompute(
     width = next((w for w in WIDTHS if needed(w) <= memory), 0)
     if width == 0:
         raise ValueError(
-            f"one channel of {graph.path} needs {-(-needed(1) >> 20)} MiB, and the limit is {memory >> 20} MiB; "
+            f"one channel of {graph.path} needs {-(-needed(1) >> 20)} MiB, but the limit is {memory >> 20} MiB; "
             "raise the memory limit"
         )
     width = min(width, channels)
@@ -139,7 +139,7 @@ def precompute(
         dtype: data type of the stored vectors, ``float32`` or ``float16``.
         feature_transform: transform of the features; recorded in the store and in models trained on it.
         threads: number of threads; torch's by default.
-        cluster: address of a Ray cluster whose machines see both folders, or ``auto``; this machine by default.
+        cluster: address of a Ray cluster whose machines share both folders, or ``auto``; by default this machine.
         on_step: called after every step with the block, the number of blocks, the step and the number of steps.
 
     Raises:
@@ -228,7 +228,7 @@ def _start(
         if common != {key: expected[key] for key in common} or found.get("feature_transform") != feature_transform:
             degree = f"degree {found['K']}, not {plan.K}" if found["K"] != plan.K else "another graph"
             raise ValueError(
-                f"{place} belongs to {degree}, or to another data type, feature transform or choice of rows; "
+                f"{place} belongs to {degree}, or to a different data type, feature transform or choice of rows; "
                 f"remove {folder} or choose another folder"
             )
         if found["version"] < VERSION and not (folder / "basis.json").exists():

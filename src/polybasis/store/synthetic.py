@@ -18,7 +18,7 @@ BATCH = 1 << 22  # edges to generate at a time
 
 
 def synthetic_edges(nodes: int, edges: int, seed: int = 0) -> Iterator[Edges]:
-    """A stream of edges with heavy-tailed degrees: one endpoint of each edge follows a power law.
+    """Generates a stream of edges with heavy-tailed degrees: one endpoint of each edge follows a power law.
 
     Args:
         nodes, edges: numbers of nodes and edges; self-loops and duplicates are dropped when the graph is built.
@@ -64,7 +64,7 @@ def make_synthetic(
     memory: int = 1 << 30,
     seed: int = 0,
 ) -> GraphFolder:
-    """Generates the folder of a synthetic graph.
+    """Generates a graph folder with a synthetic graph.
 
     Args:
         path: the folder, which must not exist.

@@ -1,7 +1,7 @@
-"""A test score with its uncertainty, next to baselines that do not use the graph.
+"""A test score with its uncertainty, compared with baselines that do not use the graph.
 
-All models are scored on the same bootstrap resamples of the test nodes, so the interval of a difference is that of the
-paired bootstrap.
+All models are scored on the same bootstrap resamples of the test nodes, so intervals of differences are paired
+bootstrap intervals.
 """
 
 from __future__ import annotations
@@ -65,20 +65,20 @@ class Comparison:
 
     @property
     def beaten(self) -> bool:
-        """Whether the model is better than the baseline beyond chance."""
+        """Whether the model is significantly better than the baseline."""
         return self.advantage.low > 0
 
 
 @dataclass(frozen=True)
 class Assessment:
-    """The test score of a model, next to baselines.
+    """The test score of a model, compared with baselines.
 
     Attributes:
         metric: the metric of all scores.
         nodes: number of test nodes.
         score: the score of the model.
         baselines: the baselines.
-        warnings: sentences about what the model does not do better than a baseline, and what was left out.
+        warnings: baselines that the model does not clearly beat, baselines that were left out, and too few test nodes.
     """
 
     metric: Metric
@@ -88,12 +88,12 @@ class Assessment:
     warnings: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """The assessment as plain Python objects."""
+        """Converts the assessment to plain Python objects."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, document: dict[str, Any]) -> Assessment:
-        """The inverse of :meth:`to_dict`."""
+        """Creates an assessment from the result of :meth:`to_dict`."""
         baselines = tuple(
             Comparison(item["name"], Estimate(**item["score"]), Estimate(**item["advantage"]))
             for item in document["baselines"]
@@ -105,7 +105,7 @@ class Assessment:
 def assess(
     trained: TrainedModel, data: NodeDataset, split: Split, *, resamples: int = RESAMPLES, seed: int = 0
 ) -> Assessment:
-    """Scores a model on test nodes, next to a constant prediction and to a linear model of the features.
+    """Compares the test score of a model with those of a constant prediction and a linear model of the features.
 
     The linear model is scikit-learn's logistic regression or ridge regression on the standardised features, with the
     class weights and sample weights of the model. It is left out without scikit-learn or without features.
@@ -143,7 +143,7 @@ def assess(
         try:
             outputs["columns only"] = columns_only(objective, data, split, trained.config.feature_transform)
         except ImportError:
-            notes.append("The columns-only baseline is left out: install scikit-learn to have it.")
+            notes.append("The columns-only baseline is left out: install scikit-learn to include it.")
     y, better = data.y[split.test], sign(trained.metric)
     drawn = bootstrap(outputs, y, trained.metric, trained.target, resamples, seed)
     values = {name: metrics.score(trained.metric, trained.target, found, y) for name, found in outputs.items()}
@@ -162,7 +162,7 @@ def assess(
         rarer, count = rarer_class(y)
         label = repr(str(data.classes[rarer]))
         if count == 0:
-            warnings = [f"No test node is of class {label}, so {trained.metric} says nothing. Label more nodes."]
+            warnings = [f"No test node is of class {label}, so {trained.metric} is meaningless. Label more nodes."]
         else:
             nodes = f"{count} of {len(y):,} test nodes {'is' if count == 1 else 'are'}"
             warnings.append(
@@ -179,6 +179,6 @@ def _warning(comparison: Comparison, score: Estimate, metric: Metric) -> str:
     if high < 0:
         return f"The model is worse than {what}: {scores}."
     return (
-        f"The model is not clearly better than {what}: {scores}, and the difference may be chance "
+        f"The model is not clearly better than {what}: {scores}, and the difference may be due to chance "
         f"(95 % interval {low:+.4g} to {high:+.4g})."
     )

@@ -1,8 +1,8 @@
 r"""Calibrated probabilities, fitted on validation nodes, and thresholds for two classes.
 
 Temperature scaling (Guo et al., 2017) divides all logits by one number T, which keeps the order of the classes of a
-node. Isotonic regression (Zadrozny and Elkan, 2002) replaces the score of each class, or label, by a monotone step
-function of it; with several classes, the results are divided by their sum. Its many parameters need many nodes.
+node. Isotonic regression (Zadrozny and Elkan, 2002) maps the score of each class or label through a monotone step
+function; with several classes, the results are divided by their sum. It has many parameters and needs many nodes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Early stopping with few validation nodes of a class, whose score says little about a single epoch."""
+"""Early stopping when a class has few validation nodes, so that the score of a single epoch is noisy."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def rarer_class(y: Tensor) -> tuple[int, int]:
 
 
 def is_noisy(objective: Objective, nodes: Tensor) -> bool:
-    """Whether the metric compares two classes of which one has fewer than 20 of the nodes."""
+    """Whether the metric compares two classes, one of which has fewer than 20 of the nodes."""
     two = objective.target == "classification" and objective.outputs == 2
     return two and objective.metric in COMPARES_CLASSES and rarer_class(objective.y[nodes])[1] < FEWEST
 
@@ -52,7 +52,7 @@ def is_perfect_ranking(metric: Metric, score: float) -> bool:
 
 
 def stopping_warning(configured: EarlyStopping, objective: Objective, val: Tensor, names: tuple[object, ...]) -> str:
-    """A sentence about a score that says little about single epochs; empty if it does, or if it does not matter.
+    """Returns a warning if the score of a single epoch is too noisy for early stopping, or else an empty string.
 
     Args:
         configured: ``early_stopping`` of the configuration.
@@ -65,7 +65,7 @@ def stopping_warning(configured: EarlyStopping, objective: Objective, val: Tenso
     metric, y = objective.metric, objective.y[val]
     if metric in ("roc_auc", "average_precision") and not has_both_outcomes(y):
         return (
-            f"all validation nodes have the same class; {metric} is constant on them and cannot tell epochs apart: "
+            f"all validation nodes have the same class; {metric} is constant on them and cannot compare epochs: "
             "choose other validation nodes, or early_stopping='loss'"
         )
     if is_noisy(objective, val):
@@ -73,6 +73,6 @@ def stopping_warning(configured: EarlyStopping, objective: Objective, val: Tenso
         nodes = "node is" if count == 1 else "nodes are"
         return (
             f"only {count} validation {nodes} of class {str(names[rarer])!r}; with fewer than {FEWEST}, {metric} "
-            "varies by chance: early stopping uses its moving average over the epochs"
+            "is noisy, so early stopping uses its moving average over epochs"
         )
     return ""

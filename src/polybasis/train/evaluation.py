@@ -24,10 +24,10 @@ def evaluate(trained: TrainedModel, source: Source, more: Sequence[Metric] = ())
         trained: the model.
         source: the data. If the model was trained on it, or on a store built from it, training, validation and test
             nodes are scored separately.
-        more: further metrics.
+        more: additional metrics.
 
     Returns:
-        One row for each set of nodes: ``nodes``, ``count``, and scores. For classes these are ``accuracy``, the
+        One row for each set of nodes: ``nodes``, ``count``, and scores. For classes, these are ``accuracy``, the
         metrics of the data and of the model, and ``cross entropy``; for labels and numbers, the metrics that apply.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Trained models as programs of ``torch.export``."""
+"""Exports trained models as ``torch.export`` programs."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def export(trained: TrainedModel, path: Path, data: NodeDataset, *, any_graph: b
     """Writes a trained model as a program; see :meth:`polybasis.train.TrainedModel.export`."""
     name = trained.config.model.name
     if path.suffix != ".pt2":
-        raise ValueError(f"{path} does not end with .pt2, as programs of torch.export do")
+        raise ValueError(f"{path} does not end with .pt2, the suffix of torch.export programs")
     if not isinstance(data, NodeDataset):
         raise ValueError(f"{data.name} is a store; export needs the graph: a data set, graph folder or tables")
     if trained.config.model.precomputed:
@@ -87,7 +87,7 @@ def export(trained: TrainedModel, path: Path, data: NodeDataset, *, any_graph: b
         advice = "; omit --any-graph to export it with its graph" if any_graph else ""
         raise ValueError(f"{name} cannot be exported by torch ({type(error).__name__}){advice}") from error
     if not (got - expected).abs().max() <= TOLERANCE * expected.abs().max():
-        raise ValueError(f"the exported program of {name} has other scores than the model; it was not written")
+        raise ValueError(f"the scores of the exported program differ from those of {name}; it was not written")
     about = {"model": name, "classes": list(trained.classes), "features": trained.num_features, "inputs": list(inputs)}
     content = io.BytesIO()
     with _quiet():
@@ -96,7 +96,7 @@ def export(trained: TrainedModel, path: Path, data: NodeDataset, *, any_graph: b
 
 
 def _edges(graph: Graph) -> dict[str, Tensor]:
-    """Every edge in both directions, and the weights if there are any."""
+    """Returns every edge in both directions, and the weights if there are any."""
     found = {"edge_index": graph.edge_index()}
     return found if graph.weight is None else found | {"edge_weight": graph.weight.float()}
 

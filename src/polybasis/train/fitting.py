@@ -116,7 +116,7 @@ class Fit:
         val_score: its score on the validation nodes.
         epochs: number of epochs, summed over an ensemble.
         seconds: training time, without interruptions.
-        logits: outputs for all nodes, (N, outputs), if they were computed anyway.
+        logits: outputs for all nodes, (N, outputs), if available.
         ensemble_size: number of models; fewer than configured if a callback stopped training.
         stopped: whether a callback stopped training.
     """
@@ -131,7 +131,7 @@ class Fit:
     stopped: bool = False
 
     def score(self, nodes: Tensor) -> float | None:
-        """The score on the given nodes; None if there are none."""
+        """Returns the score on the given nodes; None if there are none."""
         if len(nodes) == 0:
             return None
         logits = self.task.evaluate(self.model, nodes).logits if self.logits is None else self.logits[nodes]
@@ -211,8 +211,8 @@ def fit(
         seed: seed of the initial weights and of dropout; model i of an ensemble uses seed + i * 1,000,000.
         on_epoch: called after every epoch; may raise :class:`StopTraining`.
         checkpoint: file for the state of the run, named after its job. If it exists, training resumes from it; on a
-            CPU, the result is the same as that of an uninterrupted run. After a long run the file remains until the
-            caller has saved the result and calls :func:`remove_checkpoints`.
+            CPU, the result is the same as without the interruption. After a long run, the file is kept until the caller
+            has saved the result and calls :func:`remove_checkpoints`.
 
     Returns:
         The trained model and its validation score.

@@ -1,4 +1,4 @@
-"""The course of a training run: losses and validation scores by epoch, and the epochs that were kept."""
+"""The history of a training run: losses and validation scores by epoch, and the epochs that were kept."""
 
 from __future__ import annotations
 

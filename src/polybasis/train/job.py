@@ -65,7 +65,7 @@ class Job:
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
     def checkpoint(self, results: Path) -> Path:
-        """The checkpoint of this job when its results go to a file."""
+        """Returns the path of the checkpoint of this job if its results go to a given file."""
         return _checkpoints(results) / f"{self.key}.safetensors"
 
     def has_checkpoint(self, results: Path) -> bool:
@@ -113,7 +113,7 @@ def run_job(
     on_epoch: OnEpoch | None = None,
     group: ProcessGroup | None = None,
 ) -> Result:
-    """Trains the model of a job and scores it on its test nodes, for the user's own tables next to baselines.
+    """Trains the model of a job and scores it on its test nodes; for the user's own tables, also scores baselines.
 
     Args:
         job: the job to run.
@@ -197,17 +197,17 @@ def run_jobs(
     on_epoch: OnEpoch | None = None,
     on_result: OnResult | None = None,
 ) -> list[Result]:
-    """Runs all jobs that have no result yet and returns the results of all jobs.
+    """Runs all jobs that do not have a result yet, and returns the results of all jobs.
 
     Args:
         jobs: the jobs to run.
-        results: JSON Lines file. Each result is appended and synced immediately, so that a killed run loses only
-            unfinished jobs, which resume from their last checkpoint.
-        out: folder to save the model of a single job to; a job that has a result but no saved model runs again.
+        results: JSON Lines file. Each result is appended and synced immediately, so a killed run loses only unfinished
+            jobs, which resume from their last checkpoint.
+        out: folder to save the model of a single job to; a job with a result but without a saved model runs again.
         processes: number of jobs to run in parallel; torch's threads are divided among them.
         cluster: address of a Ray cluster, or ``auto``; each job then uses one processor of the cluster.
         group: the processes that train the model together, for stores only.
-        on_epoch: called after every epoch if jobs do not run in parallel.
+        on_epoch: called after every epoch, unless jobs run in parallel.
         on_result: called with each new result.
 
     Raises:

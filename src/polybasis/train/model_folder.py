@@ -56,7 +56,7 @@ def read_model_document(folder: Path) -> dict[str, Any]:
         raise ValueError(f"{found}; expected {KIND!r}, version {VERSION}")
     if document["version"] < VERSION:
         warnings.warn(
-            f"{place} was written by an earlier version, without a checksum; train again to have it verified",
+            f"{place} was written by an earlier version, without a checksum; train again to add one",
             FormerVersionWarning,
             stacklevel=3,
         )

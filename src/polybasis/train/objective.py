@@ -164,10 +164,10 @@ class Objective:
         return (totals / totals.sum()).clamp(min=half).log().float()
 
     def start_output_bias(self, model: Model, train: Tensor, graph: Graph | None = None) -> None:
-        """Starts a new model at the prior of the training nodes; a model without an output bias does not change.
+        """Initialises the output bias of a new model to the prior of the training nodes, if the model has such a bias.
 
-        A filter that follows the bias b changes it to :math:`s_i b` at node i. Then b is chosen such that the mean
-        prediction over the training nodes is the prior, as far as the filter admits.
+        A filter that follows the bias b changes it to :math:`s_i b` at node i. In this case, b is chosen so that the
+        mean prediction over the training nodes equals the prior, as far as the filter permits.
 
         Args:
             model: the model.

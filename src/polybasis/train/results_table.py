@@ -89,7 +89,7 @@ class ResultsTable:
     """The mean test scores of models on data sets.
 
     Attributes:
-        rows: names of the models; with what differs if a model has several configurations on a data set.
+        rows: names of the models, followed by the values that differ if a model has several configurations.
         columns: the data sets.
         cells: by row and column; a model may lack results on a data set.
     """

@@ -44,7 +44,7 @@ class Source:
 
     @classmethod
     def named(cls, name: str, root: str | None = None) -> Source:
-        """A data set of the catalogue; it is loaded on first use.
+        """Creates a source from a named data set, which is loaded on first use.
 
         Args:
             name: its name.
@@ -61,7 +61,7 @@ class Source:
 
     @classmethod
     def folder(cls, path: str | Path) -> Source:
-        """A graph folder or a store.
+        """Creates a source from a graph folder or a store.
 
         Raises:
             FileNotFoundError, ValueError: if the folder is damaged or neither of the two.
@@ -83,7 +83,7 @@ class Source:
         labels: str | Path | None = None,
         **options: Any,
     ) -> Source:
-        """The user's own files; they are read immediately.
+        """Creates a source from the user's own files, which are read immediately.
 
         Args:
             edges, features, labels, options: see :func:`polybasis.data.read_tables`.

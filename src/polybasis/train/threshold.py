@@ -13,13 +13,13 @@ Criterion = Literal["precision", "recall", "cost"]
 
 @dataclass(frozen=True)
 class Threshold:
-    """The least probability at which a node is predicted to be of the positive class.
+    """The lowest probability at which the positive class is predicted.
 
     Attributes:
         value: the threshold.
-        criterion: what it was chosen by.
-        level: the precision or recall that was asked for; for ``cost``, the cost of a false negative divided by that
-            of a false positive.
+        criterion: the criterion it was chosen by.
+        level: the requested precision or recall; for ``cost``, the cost of a false negative divided by that of a false
+            positive.
         precision, recall: of the positive class on the validation nodes.
     """
 
@@ -76,7 +76,7 @@ def choose_threshold(
         raise ValueError(f"got {', '.join(chosen) or 'nothing'}; pass one of precision, recall and cost")
     positive = np.asarray(positive, dtype=bool)
     if not positive.any():
-        raise ValueError("no validation node is positive; a threshold needs some that are")
+        raise ValueError("no validation node is positive; choosing a threshold requires positive nodes")
     # Candidate i predicts the nodes with the i + 1 highest distinct probabilities to be positive.
     values, group = np.unique(-np.asarray(probabilities, dtype=np.float64), return_inverse=True)
     hits = np.cumsum(np.bincount(group, weights=positive))

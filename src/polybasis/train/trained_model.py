@@ -55,12 +55,12 @@ class TrainedModel:
         target: the kind of target.
         center, scale: for regression, the prediction is ``center`` plus ``scale`` times the output of the model.
         calibration: a map from its logits to calibrated probabilities; see :meth:`calibrated`.
-        threshold: probability from which nodes are predicted to be of the second of two classes; see
-            :meth:`with_threshold`. None: the most probable class is predicted.
+        threshold: for two classes, the probability from which the second class is predicted; see
+            :meth:`with_threshold`. If None, the most probable class is predicted.
         provenance: data set, protocol, split, seed, versions and job key.
-        recipe: how the columns of a table become features, if it was trained on such columns.
-        schema: what the columns of the tables are that it was trained on; None if it was not trained on tables. Pass it
-            to :func:`polybasis.data.read_tables` to read further tables in the same way.
+        recipe: converts the columns of a table to features, if it was trained on such columns.
+        schema: the roles of the columns in the tables it was trained on; None if it was not trained on tables. Pass it
+            to :func:`polybasis.data.read_tables` to read further tables the same way.
 
     >>> import polybasis as pb
     >>> data = pb.data.csbm(nodes=200, features=16)
@@ -120,7 +120,7 @@ class TrainedModel:
 
     @torch.no_grad()
     def logits(self, data: Data, nodes: torch.Tensor | None = None) -> torch.Tensor:
-        """Logits, or values for regression, of nodes of a data set or of rows of a store, (N, outputs).
+        """Computes logits, or values for regression, for nodes of a data set or rows of a store, (N, outputs).
 
         Args:
             data: the data.
@@ -143,7 +143,7 @@ class TrainedModel:
         return self.center + self.scale * outputs.double() if self.target == "regression" else outputs
 
     def prepared(self, data: Data) -> Data:
-        """The data with features as the model takes them: columns of a table are encoded with its recipe.
+        """Returns the data with the features that the model takes; its recipe encodes the columns of a table.
 
         Raises:
             ValueError: if the model cannot be applied to the data; the message gives the reason.
@@ -157,14 +157,14 @@ class TrainedModel:
                 data = replace(data, x=self.recipe.apply(columns), recipe=self.recipe)
             elif data.columns is not None and not is_plain(data.columns):
                 raise ValueError(
-                    "the model was trained on a matrix of features, without a recipe for categories and gaps; "
+                    "the model was trained on a feature matrix, without a recipe for categories and missing values; "
                     "pass a table of numbers"
                 )
         self.check(data)
         return data
 
     def predict_proba(self, data: Data, calibrated: bool = True) -> NDArray[np.float32]:
-        """Probabilities of the classes or labels of all nodes of a data set, or of all rows of a store, (N, classes).
+        """Predicts class or label probabilities for all nodes of a data set, or all rows of a store, (N, classes).
 
         Args:
             data: the data.
@@ -177,7 +177,7 @@ class TrainedModel:
         return probabilities
 
     def probabilities(self, logits: torch.Tensor, calibrated: bool = True) -> torch.Tensor:
-        """Probabilities of classes or labels, (n, classes).
+        """Converts logits to probabilities of classes or labels, (n, classes).
 
         Args:
             logits: results of :meth:`logits`, (n, classes).
@@ -193,7 +193,7 @@ class TrainedModel:
         return logits.sigmoid() if self.target == "multi-label" else logits.softmax(dim=1)
 
     def predict(self, data: Data) -> NDArray[Any]:
-        """Predictions for all nodes of a data set, or for all rows of a store.
+        """Predicts all nodes of a data set, or all rows of a store.
 
         Returns:
             The classes, (N,); whether each label applies, boolean, (N, labels); or numbers, (N,).
@@ -207,7 +207,7 @@ class TrainedModel:
         return self.decide(self.probabilities(outputs).numpy())
 
     def decide(self, probabilities: NDArray[np.float32]) -> NDArray[Any]:
-        """The classes, (n,), or whether each label applies, boolean, (n, labels).
+        """Returns the classes, (n,), or whether each label applies, boolean, (n, labels).
 
         Args:
             probabilities: results of :meth:`probabilities`, (n, classes).
@@ -219,7 +219,7 @@ class TrainedModel:
         return np.asarray(np.asarray(self.classes)[index])
 
     def calibrated(self, data: Data, nodes: torch.Tensor, method: Method | None = None) -> TrainedModel:
-        """This model with a calibration, and without a threshold, which depends on it.
+        """Returns a copy of this model with a calibration, but without a threshold, which would depend on it.
 
         Args:
             data: the data the model was trained on.
@@ -233,7 +233,7 @@ class TrainedModel:
         return replace(self, calibration=fit_calibration(logits, data.y[nodes], self.target, method), threshold=None)
 
     def with_threshold(self, data: Data, nodes: torch.Tensor, **criterion: Any) -> TrainedModel:
-        """This model with a threshold on its probabilities, calibrated ones if it has a calibration.
+        """Returns a copy of this model with a threshold on its probabilities, calibrated if it has a calibration.
 
         Args:
             data: the data the model was trained on.
@@ -250,7 +250,7 @@ class TrainedModel:
         return replace(self, threshold=choose_threshold(probabilities, data.y[nodes].numpy(), **criterion))
 
     def split_of(self, data: Data) -> Split | None:
-        """The split the model was trained on; None if it was trained on other data."""
+        """Returns the split that the model was trained on; None if it was trained on other data."""
         made = self.provenance
         return data.split(made["protocol"], made["split"]) if made.get("data") == data.dataset_identity else None
 

@@ -64,11 +64,11 @@ def import_optuna() -> Any:
 
 
 def search_space(start: Config) -> dict[str, list[Any]]:
-    """The choices for the model's own arguments; arguments that are not searched are omitted.
+    """Returns the choices for the hyperparameters of a model, without those that are not searched.
 
-    An own model's degree ``K`` and dropout have the choices of other models. Those of its other arguments follow from
-    its constructor: the values of a ``Literal``, both values of a bool, and for a positive number its default, a
-    smaller and a larger one.
+    For a custom model, the degree ``K`` and dropout have the same choices as for built-in models. The choices of other
+    arguments follow from the constructor: the values of a ``Literal``, both values of a bool, and for a positive number
+    its default, a smaller and a larger value.
     """
     name, arguments = start.model.name, start.hyperparameters()
     if name in MODEL_CLASSES:
@@ -90,7 +90,7 @@ def _signature(start: Config) -> list[tuple[str, Any, Any]]:
 
 
 def _choices(name: str, default: Any, annotation: Any) -> list[Any] | None:
-    """The choices for an argument of an own model; None if it is not searched."""
+    """Returns the choices for an argument of a custom model; None if it is not searched."""
     if get_origin(annotation) is Literal:
         return list(get_args(annotation))
     if isinstance(default, bool):
@@ -107,9 +107,9 @@ def _choices(name: str, default: Any, annotation: Any) -> list[Any] | None:
 
 
 def suggest(trial: optuna.Trial, start: Config) -> Config:
-    """A configuration from the paper's search space: degree, dropout, and learning rates and weight decays by role.
+    """Suggests a configuration from the paper's search space: degree, dropout, learning rates, weight decays.
 
-    The paper lists learning rates up to 0.5; this search space includes all that its published hyperparameters use.
+    The paper lists learning rates up to 0.5; this search space includes all values of its published hyperparameters.
     """
     values = {name: trial.suggest_categorical(name, choices) for name, choices in search_space(start).items()}
     roles: list[str] = list(start.replace(hidden=2, ensemble_size=1).make_model(2, 2, 2).parameter_groups())

@@ -82,7 +82,7 @@ def read_edges(path: Path, choices: Choices, problems: Problems) -> Edges:
         named = [i for i in others if file.names[i].casefold() in WEIGHT_NAMES]
         if len(others) > 1 and not named:
             raise ValueError(
-                f"{file.origin}: several columns besides the ends {file.names[source]!r} and {file.names[target]!r}: "
+                f"{file.origin}: several columns besides {file.names[source]!r} and {file.names[target]!r}: "
                 f"{listed([file.names[i] for i in others])}; name the weights 'weight', or drop columns with drop=[..] "
                 "or --drop"
             )
@@ -97,7 +97,7 @@ def read_edges(path: Path, choices: Choices, problems: Problems) -> Edges:
             table,
             texts.empty,
             partial(_empty_end, name, other),
-            "give both ends of the edge, or remove the row",
+            "give both nodes of the edge, or remove the row",
         )
     columns = " and ".join(repr(name) for name in table.names[:2])
     note = f"{path.name}: {counted(table.rows, 'row')}, edges between {columns}"

@@ -18,7 +18,7 @@ LIMIT = 20
 
 
 class TableError(ValueError):
-    """Files that cannot be used.
+    """Raised for files that cannot be used; lists the first problems.
 
     Args:
         problems: the first problems, one line each, with file, line, column and node.

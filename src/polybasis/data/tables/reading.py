@@ -51,28 +51,28 @@ def read_tables(
     """Reads a graph with named nodes from the user's own files.
 
     Tables are text (separated by commas, tabs, semicolons, ``|`` or spaces; also ``.gz``, ``.zst`` and ``.bz2``),
-    Parquet, Feather or JSON lines. Their columns are numbers, booleans and categories, with gaps; see
-    :meth:`NodeDataset.prepared`. ``notes`` of the data set lists what was read and what was guessed.
+    Parquet, Feather or JSON lines. Columns may be numeric, boolean or categorical and may have missing values; see
+    :meth:`NodeDataset.prepared`. ``notes`` of the data set lists what was read and what was detected.
 
     Args:
-        edges: table with the columns source, target and, optionally, weight; or a MatrixMarket, GraphML or GEXF file.
-        features: table with a column of nodes and columns of features, or one column of lists; a ``.npy`` or ``.npz``
-            file (dense, or sparse and written by SciPy's ``save_npz``) whose row i belongs to the node named i; or a
-            JSON object that gives the words of each node. Every node of an edge needs features. Without this file,
-            models train on structure only.
-        labels: table with a column of nodes and a target; an empty cell marks an unknown target.
-        id: name of the column of nodes; guessed by default.
+        edges: table with the columns source, target and optionally weight; or a MatrixMarket, GraphML or GEXF file.
+        features: table with a node column and feature columns, or one column of lists; a ``.npy`` or ``.npz`` file
+            (dense, or sparse and written by SciPy's ``save_npz``) whose row i belongs to the node named i; or a JSON
+            object that maps each node to its words. Every node with an edge needs features. Without this file, models
+            train on structure only.
+        labels: table with a node column and a target; empty cells mark unknown targets.
+        id: name of the node column; detected by default.
         target: name of the column of classes, labels (lists) or numbers, or the names of several columns of 0 and 1,
-            one for each label. The columns are in ``labels`` or, without that file, in ``features``; guessed in
+            one for each label. The columns are in ``labels`` or, without that file, in ``features``; detected in
             ``labels`` by default.
-        task: kind of the target: ``classification``, ``multi-label`` or ``regression``; guessed by default.
+        task: kind of the target: ``classification``, ``multi-label`` or ``regression``; detected by default.
         header: whether text tables have a header; detected by default.
-        merge: how to combine the weights of an edge that is listed repeatedly; by default, that is an error.
-        drop: names of columns of ``edges`` and ``features`` to leave out.
-        categorical, numeric: names of columns of ``features`` that are of this kind, for example codes.
-        schema: the schema of the tables that a model was trained on. It determines the columns of features and their
-            kinds, and is the default of ``id``, ``task`` and ``merge``. Dropped columns and those of its target are
-            ignored; a target is read only from ``labels`` or if ``target`` is given.
+        merge: how to combine the weights of repeated edges; by default, repeated weighted edges are an error.
+        drop: names of columns of ``edges`` and ``features`` to ignore.
+        categorical, numeric: names of columns of ``features`` to treat as categorical or numeric, for example codes.
+        schema: the schema of the tables that a model was trained on. It determines the feature columns and their
+            kinds, and the defaults of ``id``, ``task`` and ``merge``. Dropped columns and target columns are ignored; a
+            target is only read from ``labels`` or if ``target`` is given.
 
     Returns:
         A data set whose ``nodes`` and ``classes`` are the names in the files.
@@ -152,7 +152,7 @@ def _kinds(categorical: Iterable[str], numeric: Iterable[str]) -> dict[str, Kind
     kinds: dict[str, Kind] = dict.fromkeys(sorted(_names("categorical", categorical)), "categorical")
     both = sorted(_names("numeric", numeric).intersection(kinds))
     if both:
-        raise ValueError(f"column {both[0]!r} is said to be both categorical and numeric; choose one of the two")
+        raise ValueError(f"column {both[0]!r} is listed as both categorical and numeric; choose one of the two")
     return kinds | dict.fromkeys(sorted(_names("numeric", numeric)), "numeric")
 
 

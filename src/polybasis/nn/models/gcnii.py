@@ -15,7 +15,7 @@ from polybasis.nn.models.model import Model
 
 
 class GCNII(Model):
-    """Deep graph convolutions with initial residual and identity mapping (Chen et al., 2020), by PyG's ``GCN2Conv``.
+    """Deep graph convolutions with initial residual and identity mapping (Chen et al., 2020), using PyG's ``GCN2Conv``.
 
     Args:
         in_channels: The number of features.

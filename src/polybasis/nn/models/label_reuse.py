@@ -14,16 +14,16 @@ from polybasis.nn.models.model import Inputs, Model, Precomputed
 
 
 class LabelReuse(Model):
-    r"""A model with an additional feature for each class: 1 for a training node of that class, 0 for all other nodes.
+    r"""Adds a feature for each class to a model: 1 for training nodes of that class, 0 for all other nodes.
 
-    In evaluation mode, the classes of all training nodes are features, so scores on training nodes are meaningless. In
-    each training step, the classes of a random subset of the training nodes are features, and the loss is computed on
-    the other training nodes (masked label prediction, Shi et al., 2021). The classes are part of the model's state, and
-    the model can be applied only to the graph it was trained on.
+    Each training step reveals the classes of a random subset of the training nodes as features and computes the loss on
+    the other training nodes (masked label prediction, Shi et al., 2021). Evaluation reveals the classes of all training
+    nodes, so scores on training nodes are meaningless. The classes are part of the model's state, and the model can
+    only be applied to the graph it was trained on.
 
     Args:
         model: a model whose inputs are the features followed by one feature for each class.
-        probability: probability that the class of a training node is a feature in a training step.
+        probability: probability that a training step reveals the class of a training node as a feature.
         num_nodes: number of nodes of the graph.
     """
 
@@ -62,7 +62,7 @@ class LabelReuse(Model):
             return x
         if len(x) != len(self.known):
             raise ValueError(
-                f"x has {len(x)} nodes; a model with label reuse can be applied only to its training graph, which has "
+                f"x has {len(x)} nodes; a model with label reuse can only be applied to its training graph, which has "
                 f"{len(self.known)}"
             )
         dtype = x.values.dtype if isinstance(x, SparseFeatures) else x.dtype
@@ -80,7 +80,7 @@ class LabelReuse(Model):
         return self.model.bias_response(graph)
 
     def training_loss(self, x: Inputs, graph: Graph, nodes: Tensor, loss: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-        """The loss of the training nodes whose classes are hidden in this step.
+        """Computes the loss of the training nodes whose classes are hidden in this step.
 
         Args:
             x: features, or the result of :meth:`precompute`.

@@ -77,8 +77,8 @@ class OptBasisGNN(LinearFilterLinear):
         K: The degree of the filters.
         dropout: The dropout probability before each linear layer.
         dropout2: The dropout probability before the filter.
-        scale: The scale of the filter, ``"unit"`` as in the paper, or ``"signal"``, with which predictions do not
-            change with the size of the graph; see :class:`polybasis.nn.OptBasisConv`.
+        scale: The scale of the filter: ``"unit"`` as in the paper, or ``"signal"``, which makes predictions
+            independent of the size of the graph; see :class:`polybasis.nn.OptBasisConv`.
         num_nodes: Unused.
 
     >>> import torch, polybasis as pb

@@ -51,7 +51,7 @@ class LINK(Model):
         return self.lin(*self.precompute(x, graph).values)
 
     def precompute(self, x: Inputs, graph: Graph) -> Precomputed:
-        """The adjacency matrix."""
+        """Returns the adjacency matrix."""
         return x if isinstance(x, Precomputed) else Precomputed((graph.derived(adjacency_rows),))
 
 
@@ -63,9 +63,9 @@ class _RowLinear(FeatureLinear):
 
 
 class LINKX(Model):
-    """MLPs on features and on adjacency rows, then a joint MLP (Lim et al., 2021).
+    """MLPs on features and on adjacency rows, followed by a joint MLP (Lim et al., 2021).
 
-    PyG's LINKX with first layers that multiply by sparse matrices.
+    This is PyG's LINKX, except that the first layers multiply by sparse matrices.
 
     Args:
         in_channels, hidden_channels, out_channels: number of features, hidden width, number of classes.

@@ -14,7 +14,7 @@ from polybasis.nn.models.model import Model
 
 
 class MixHop(Model):
-    """Convolutions that mix powers of the adjacency matrix (Abu-El-Haija et al., 2019), by PyG's ``MixHopConv``.
+    """Convolutions that mix powers of the adjacency matrix (Abu-El-Haija et al., 2019), using PyG's ``MixHopConv``.
 
     Args:
         in_channels: The number of features.

@@ -36,9 +36,10 @@ class Model(torch.nn.Module, ABC):
         out_channels: number of classes.
         num_nodes: number of nodes; needed only by models with weights for each node.
 
-    Additional arguments are the model's own hyperparameters; all have defaults.
+    Additional arguments are the hyperparameters of the model; all have defaults.
 
-    Models are real: :meth:`forward` and :meth:`precompute` refuse directed graphs, whose signals are complex.
+    Models compute with real numbers: :meth:`forward` and :meth:`precompute` refuse directed graphs, whose signals are
+    complex.
 
     >>> import torch, polybasis as pb
     >>> class TwoHops(pb.nn.Model):
@@ -80,7 +81,7 @@ class Model(torch.nn.Module, ABC):
         return bias
 
     def bias_response(self, graph: Graph) -> Tensor | None:
-        """The change of the outputs with the output bias, (N, out_channels), if a filter follows it; None if it is 1.
+        """Returns the derivative of the outputs with respect to the output bias, (N, out_channels), or None if it is 1.
 
         Args:
             graph: the graph, N nodes.
@@ -89,7 +90,7 @@ class Model(torch.nn.Module, ABC):
 
     @abstractmethod
     def forward(self, x: Any, graph: Graph) -> Tensor:
-        """Class scores (logits) of all nodes.
+        """Computes the class scores (logits) of all nodes.
 
         Args:
             x: features, (N, in_channels), or the result of :meth:`precompute`.
@@ -100,7 +101,7 @@ class Model(torch.nn.Module, ABC):
         """
 
     def precompute(self, x: Inputs, graph: Graph) -> Inputs:
-        """The part of :meth:`forward` that does not depend on parameters; by default, the features themselves.
+        """Computes the part of :meth:`forward` that does not depend on parameters; by default returns the features.
 
         Args:
             x: features, (N, in_channels); a result of this method is returned unchanged.
@@ -118,7 +119,7 @@ class Model(torch.nn.Module, ABC):
         return
 
     def parameter_groups(self) -> dict[Role, list[Parameter]]:
-        """Trainable parameters by role; each role may have its own learning rate and weight decay."""
+        """Returns the trainable parameters by role; each role may have its own learning rate and weight decay."""
         groups: dict[Role, list[Parameter]] = {"linear": [], "coefficients": [], "recurrence": []}
         for module in self.modules():
             roles: dict[str, Role] = module.roles if isinstance(module, FilterLayer) else {}
@@ -137,7 +138,7 @@ class Model(torch.nn.Module, ABC):
 
     @classmethod
     def hyperparameters(cls) -> dict[str, Any]:
-        """The model's own arguments with their defaults."""
+        """Returns the hyperparameters of the model with their defaults."""
         signature = inspect.signature(cls.__init__).parameters
         shape = ("self", "in_channels", "hidden_channels", "out_channels", "num_nodes")
         return {name: argument.default for name, argument in signature.items() if name not in shape}
@@ -157,7 +158,7 @@ def _on_undirected_graphs(method: Callable[..., Any]) -> Callable[..., Any]:
         if isinstance(graph, Graph) and graph.directed:
             raise ValueError(
                 f"graph is directed; {type(self).__name__} requires an undirected graph: use filter layers such as "
-                "OptBasisConv, and concatenate the real and imaginary parts of their results"
+                "OptBasisConv and concatenate the real and imaginary parts of their outputs"
             )
         return method(self, x, graph, *arguments, **named)
 
@@ -195,10 +196,10 @@ def check_model_class(cls: Any, origin: str) -> type[Model]:
 
 
 def model_class(name: str) -> type[Model]:
-    """The class of a model by name.
+    """Returns the class of a model by name.
 
     Args:
-        name: the name of a model of this package, of a registered one, or of one that an installed package offers.
+        name: the name of a built-in model, a registered model, or a model provided by an installed package.
 
     Raises:
         ValueError: for an unknown name; the message lists the known names.

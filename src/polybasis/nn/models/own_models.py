@@ -20,8 +20,9 @@ def register_model(name: str, cls: M) -> M: ...
 def register_model(name: str, cls: M | None = None) -> M | Callable[[M], M]:
     """Registers a model under a name, for :class:`polybasis.NodeClassifier`, ``Config.of`` and training.
 
-    The arguments of its constructor after ``out_channels`` are its hyperparameters; all have defaults. An installed
-    package registers a model by an entry point in the group ``polybasis.models``, with which the command line knows it.
+    The constructor arguments after ``out_channels`` are the hyperparameters of the model; all need defaults. Installed
+    packages register models through the entry point group ``polybasis.models``, which makes them available on the
+    command line.
 
     Args:
         name: a name that is not taken; letters, digits, ``.``, ``_`` and ``-``.
@@ -53,13 +54,13 @@ def load_model_file(
 ) -> str:
     """Runs a Python file and registers a model that it defines, under the name ``FILE.py:Class``.
 
-    The file runs with all rights of this process: load only files that you trust. It can import installed packages, but
-    no files beside it, so its hash identifies the model.
+    The file runs with the full rights of this process, so only load files that you trust. It can import installed
+    packages but no neighbouring files, so its hash identifies the model.
 
     Args:
         path: the file; or ``PATH/FILE.py:Class``.
         attribute: name of the class; None if ``path`` contains it.
-        sha256: the hash that the file must have; with another one it does not run.
+        sha256: the expected hash; a file with a different hash does not run.
         name: the name of the model; by default ``FILE.py:Class``.
 
     Returns:
@@ -73,7 +74,7 @@ def load_model_file(
         path, _, attribute = str(path).rpartition(":")
     file = Path(path).absolute()
     if file.suffix != ".py" or not NAME.fullmatch(file.name) or not attribute.isidentifier():
-        raise ValueError(f"{path}:{attribute} is not a model in a file; expected FILE.py:Class")
+        raise ValueError(f"{path}:{attribute} does not name a model in a file; expected FILE.py:Class")
     sha256 = sha256 or read_source(file)[1]
     name = name or f"{file.name}:{attribute}"
     cls = check_model_class(attribute_of(run_file(file, sha256), attribute, str(file)), f"{attribute} in {file}")

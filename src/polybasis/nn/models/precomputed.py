@@ -1,7 +1,7 @@
-r"""Models on a precomputed basis: a filter on the optimal basis of the features, then an MLP.
+r"""Models on a precomputed basis: a filter in the optimal basis of the features, followed by an MLP.
 
-The basis V of the features is fixed, so a filter is :math:`p(P) x = \|x\| V p(T) e_0`: a batch of nodes needs only its
-rows of V, and no parameter depends on the size of the graph. The paper scales OptBasisGNN up this way; every other
+The basis V of the features is fixed, so a filter is :math:`p(P) x = \|x\| V p(T) e_0`. A batch of nodes needs only its
+rows of V, and no parameter depends on the size of the graph. The paper scales up OptBasisGNN this way. Every other
 polynomial filter, including those of FavardGNN and BernNet, can be computed on the same basis.
 """
 
@@ -93,14 +93,14 @@ def precomputed_hyperparameters(model: str) -> dict[str, Any]:
 
 
 class PrecomputedGNN(Model):
-    """A filter on a precomputed basis, then an MLP.
+    """A filter on a precomputed basis, followed by an MLP.
 
-    All filters are homogeneous in the signal: that of OptBasisGNN has ``scale="signal"``. Initially,
-    every filter except those of SIGN and JacobiConv is close to the identity.
+    The output of every filter scales with the signal; OptBasisGNN uses ``scale="signal"``. All filters except those of
+    SIGN and JacobiConv are initialised close to the identity.
 
     Args:
         model: the model whose filter is used: ``optbasisgnn``, ``favardgnn``, ``gpr-gnn``, ``bernnet``, ``chebnetii``,
-            ``jacobiconv``, or ``sign``, whose first layer takes X, PX, .., P^K X instead of a filter's output.
+            ``jacobiconv``, or ``sign``, whose first layer takes X, PX, ..., P^K X instead of the output of a filter.
         in_channels, hidden_channels, out_channels: channels of the basis, hidden width, number of classes.
         K: degree of the filter; at most the degree of the basis.
         layers: number of linear layers; three in the paper.
@@ -146,7 +146,7 @@ class PrecomputedGNN(Model):
             self.conv.start_at(gamma[: self.K + 1], sqrt_beta[: self.K + 1])
 
     def coordinates(self, gamma: Tensor, sqrt_beta: Tensor) -> Tensor:
-        """The filter as coordinates on a basis, (K+1, outputs, in_channels); one output, or K+1 for SIGN.
+        """Returns the filter as coordinates on a basis, (K+1, outputs, in_channels); one output, or K+1 for SIGN.
 
         Args:
             gamma, sqrt_beta: coefficients of the basis, (K+1 or more, in_channels).
@@ -167,7 +167,7 @@ class PrecomputedGNN(Model):
         return dtype
 
     def forward(self, x: Inputs, graph: Graph | None = None) -> Tensor:
-        """Class scores.
+        """Computes the class scores.
 
         Args:
             x: features, (N, in_channels), whose basis is computed block by block; or rows of a basis, see
@@ -194,7 +194,7 @@ class PrecomputedGNN(Model):
         return self._mlp(torch.cat(parts, dim=2).flatten(1))
 
     def precompute(self, x: Inputs, graph: Graph) -> Precomputed:
-        """The basis of the features."""
+        """Computes the basis of the features."""
         return x if isinstance(x, Precomputed) else self.on_basis(*basis_of(graph, as_dense(x), self.K))
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""Models that propagate the features once and then apply an MLP: SIGN, GBP and NDLS."""
+"""Models that propagate the features once and then train an MLP on them: SIGN, GBP and NDLS."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class SIGN(Model):
         return self.last(dropout(torch.cat(parts, dim=1).relu(), self.dropout, self.training))
 
     def precompute(self, x: Inputs, graph: Graph) -> Precomputed:
-        """X, PX, .., P^K X, (K+1, N, in_channels)."""
+        """Computes X, PX, ..., P^K X, (K+1, N, in_channels)."""
         if isinstance(x, Precomputed):
             return x
         hops = [as_dense(x)]
@@ -63,7 +63,7 @@ class PropagatedMLP(MLP):
 
     @abstractmethod
     def propagate(self, x: Tensor, graph: Graph) -> Tensor:
-        """The input of the MLP, (N, in_channels).
+        """Computes the input of the MLP, (N, in_channels).
 
         Args:
             x: features, (N, in_channels), dense.
@@ -75,7 +75,7 @@ class PropagatedMLP(MLP):
         return super().forward(propagated, graph)
 
     def precompute(self, x: Inputs, graph: Graph) -> Precomputed:
-        """The propagated features."""
+        """Computes the propagated features."""
         if isinstance(x, Precomputed):
             return x
         with torch.no_grad():
@@ -83,7 +83,7 @@ class PropagatedMLP(MLP):
 
 
 class GBP(PropagatedMLP):
-    r"""Generalised PageRank :math:`\sum_k \alpha(1-\alpha)^k (D^{r-1} A D^{-r})^k X`, then an MLP (Chen et al., 2020).
+    r"""Generalised PageRank :math:`\sum_k \alpha(1-\alpha)^k (D^{r-1} A D^{-r})^k X` with an MLP (Chen et al., 2020).
 
     The propagation is exact; the paper approximates it with random walks and push operations.
 
@@ -129,7 +129,7 @@ class GBP(PropagatedMLP):
 
 
 class NDLS(PropagatedMLP):
-    r"""Node-dependent local smoothing, then an MLP (Zhang et al., 2021).
+    r"""Node-dependent local smoothing followed by an MLP (Zhang et al., 2021).
 
     A node is smoothed until it is within ``epsilon`` of the stationary state,
     :math:`K(v) = \min\{k : \|(P^\infty X)_v - (P^k X)_v\| < \epsilon\}`; its features are the mean over these steps.

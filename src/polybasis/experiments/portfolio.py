@@ -216,7 +216,7 @@ def portfolio(regrets: Regrets, unseen: str | None = None, transductive: bool = 
 
 def family(dataset: str) -> frozenset[str]:
     """The data set and those of the same source and task."""
-    return next((members for members in FAMILIES if dataset in members), frozenset((dataset,)))
+    return next((relatives for relatives in FAMILIES if dataset in relatives), frozenset((dataset,)))
 
 
 def _is_transductive(row: str, setting: str) -> bool:

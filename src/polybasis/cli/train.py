@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from polybasis.train.source import Source
 
 AUTO = "auto"
-PROTOCOL_HELP = "Split protocol: per-class, stratified, train-val, random, fixed or linkx; default: that of the data set."
+PROTOCOL_HELP = (
+    "Split protocol: per-class, stratified, train-val, random, fixed or linkx; default: that of the data set."
+)
 
 
 @with_data_flags

@@ -30,7 +30,7 @@ def mine_board(
         seed: random seed.
 
     Raises:
-        ValueError: if the board has fewer than two rows or columns, or a fraction is not between 0 and 1.
+        ValueError: if the board has fewer than two rows or columns or no mine, or a fraction is not between 0 and 1.
 
     >>> mine_board(rows=20, columns=30).graph
     Graph(num_nodes=600, num_edges=2252)
@@ -45,6 +45,8 @@ def mine_board(
     cells = np.arange(nodes).reshape(rows, columns)
     edges = np.concatenate([_pairs(cells, *step) for step in _NEIGHBOURS], axis=1)  # (2, edges)
     mine = rng.random(nodes) < mines
+    if not mine.any():
+        raise ValueError(f"the board of {nodes} cells has no mine; use more cells or a larger fraction of mines")
     number = np.zeros(nodes, dtype=int)
     for here, there in (edges, edges[::-1]):
         np.add.at(number, here, mine[there])

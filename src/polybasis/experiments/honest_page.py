@@ -33,8 +33,8 @@ def readme(results: Rows, of_the_paper: list[Result] | None = None) -> str:
         "# Filters against strong baselines\n\n"
         "Mean test score in percent with a 95 % confidence interval over splits (Student's t); no interval with fewer "
         "than three splits. All models are trained and tested on the same splits.\n\n"
-        "- `residual-*` rows share one backbone: blocks of normalisation, filter and MLP with a skip connection. They "
-        "differ only in the filter.\n"
+        "- `residual-*` rows share one backbone: blocks of normalisation, filter and MLP with a skip connection. Each "
+        "row is tuned separately, so rows may also differ in other hyperparameters.\n"
         "- `auto` selects and trains a model within 60 seconds. The result may be an ensemble of up to five models. "
         "Its seconds per run exclude the selection.\n"
         "- *Above* and *below* mean that the 95 % interval of the paired difference excludes zero. Intervals are not "
@@ -100,7 +100,7 @@ def _campuses(results: Rows) -> list[str]:
         return []
     text = (
         "## Campuses: paired differences from LINKX\n\n"
-        "`residual-favard` is a single model; `auto` may be an ensemble of up to five models, LINKX is a single model."
+        "`residual-favard` and LINKX are single models; `auto` may be an ensemble of up to five."
     )
     return [text, markdown_table(["campus", *names], rows)]
 

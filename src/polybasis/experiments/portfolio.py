@@ -21,14 +21,14 @@ from polybasis.data.dataset import NodeDataset
 from polybasis.data.entries import CAMPUSES
 from polybasis.experiments.settings import config_with
 from polybasis.files import append_line, read_lines
-from polybasis.train.auto import adapted
+from polybasis.train.auto import with_encoding
 from polybasis.train.config import Config
 from polybasis.train.fitting import FullBatch, Run
 from polybasis.train.source import Source
 from polybasis.worker_pool import WorkerPool
 
 MEASUREMENTS = "portfolio.jsonl"
-SECONDS = 10.0  # about what a candidate has in a race of 60 seconds
+SECONDS = 10.0
 FEW_NODES, FEW_NODES_SPLITS = 1000, 3  # measure on three splits if there are fewer validation nodes than this
 SIZE = 6
 MAX_REGRET = 0.05  # larger regrets are clipped, so that no single graph dominates
@@ -55,7 +55,13 @@ GRAPHS = (
     "texas", "cornell", "chameleon-filtered", "squirrel", "actor", "citeseer", "pubmed", "dblp", "coauthor-cs",
     "blogcatalog", "amazon-computers", "tolokers", "wake73", "tufts18", "mine-board",
 )  # fmt: skip
-# Graphs of the same kind: same source and task, subsets of one another, or the same construction.
+# The graphs on which hyperparameters of a candidate were found: by the authors of FavardGNN or for this package.
+ORIGINS = {
+    ("favardgnn", "features without dropout"): "pubmed",
+    ("favardgnn", "strong dropout"): "actor",
+    ("residual-favard", "three blocks"): "tolokers",
+}
+# Related graphs: published together, subsets of one another, or of the same construction.
 FAMILIES = (
     frozenset(("chameleon", "squirrel", "chameleon-filtered", "squirrel-filtered")),
     frozenset(("texas", "cornell", "wisconsin")),
@@ -84,7 +90,7 @@ def measure(dataset: str, row: str, setting: str, root: str | None = None, secon
     source = Source.named(dataset, root)
     data = source.open()
     assert isinstance(data, NodeDataset)
-    config = adapted(config_with(row, setting, "auto"), data)
+    config = with_encoding(config_with(row, setting, "auto"), data).for_own_data()
     val_nodes = len(data.split(source.protocol, 0).val)
     runs = []
     for number in range(1 if val_nodes >= FEW_NODES else FEW_NODES_SPLITS):
@@ -95,8 +101,9 @@ def measure(dataset: str, row: str, setting: str, root: str | None = None, secon
             runs[-1].train_epoch()
     score = float(np.mean([run.best_score for run in runs])) if all(run.kept for run in runs) else None
     epochs = sum(run.progress.epoch + 1 for run in runs if run.progress is not None)
+    place = {"dataset": dataset, "row": row, "setting": setting, "config": config_with(row, setting, "auto").to_dict()}
     facts = {"epochs": epochs, "time_limit": seconds, "val_nodes": val_nodes, "splits": len(runs)}
-    return {"dataset": dataset, "row": row, "setting": setting, "val_score": score, **facts}
+    return {**place, "val_score": score, **facts}
 
 
 def measure_all(
@@ -121,9 +128,11 @@ def measure_all(
         All measurements in the folder.
     """
     path = folder / MEASUREMENTS
-    done = {(line["dataset"], line["row"], line["setting"]) for line in read_lines(path)}
+    done = [[line["dataset"], line["config"], line["time_limit"]] for line in read_lines(path)]
+    configs = {candidate: config_with(*candidate, "auto").to_dict() for candidate in CANDIDATES}
     wanted = [(dataset, *candidate) for dataset in datasets for candidate in CANDIDATES]
-    waiting, broken = [place for place in wanted if place not in done], list[Exception]()
+    waiting = [place for place in wanted if [place[0], configs[place[1:]], seconds] not in done]
+    broken = list[Exception]()
 
     def handle(_: Any, outcome: Any) -> None:
         if isinstance(outcome, Exception):
@@ -203,19 +212,25 @@ def portfolio(regrets: Regrets, unseen: str | None = None, transductive: bool = 
 
     Args:
         regrets: regrets by data set and candidate.
-        unseen: data set to be tested on; regrets on it and on its family are not used. None: use all.
+        unseen: data set to be tested on; regrets on its family, and candidates that originate there, are not used.
+            None: use all.
         transductive: admit models that can predict only for the nodes they were trained on.
     """
+    left_out = family(unseen) if unseen is not None else frozenset()
     used = {
-        name: {key: regret for key, regret in found.items() if transductive or not _is_transductive(*key)}
+        name: {
+            key: regret
+            for key, regret in found.items()
+            if (transductive or not _is_transductive(*key)) and ORIGINS.get(key) not in left_out
+        }
         for name, found in regrets.items()
-        if unseen is None or name not in family(unseen)
+        if name not in left_out
     }
     return {f"{row}, {setting}": config_with(row, setting, "auto") for row, setting in choose(used)}
 
 
 def family(dataset: str) -> frozenset[str]:
-    """The data set and those of the same source and task."""
+    """The data set and those related to it."""
     return next((relatives for relatives in FAMILIES if dataset in relatives), frozenset((dataset,)))
 
 

@@ -92,5 +92,8 @@ def settings_of(row: str) -> Settings:
 def config_with(row: str, setting: str, preset: str) -> Config:
     """The configuration of a row with one of its settings."""
     model, arguments = ROWS[row]
-    values = settings_of(row).get(setting) or {**LENGTH, **FOR_AUTO[row][setting]}
-    return Config.of(model, **arguments, **values, preset=preset)
+    further = {name: {**LENGTH, **values} for name, values in FOR_AUTO.get(row, {}).items()}
+    known = {**settings_of(row), **further}
+    if setting not in known:
+        raise ValueError(f"{row} has no setting {setting!r}; expected {', '.join(known)}")
+    return Config.of(model, **arguments, **known[setting], preset=preset)

@@ -42,7 +42,8 @@ def unseen_section(auto: list[Result], others: list[Result]) -> str:
         "have results on the same splits: with the one that has the best mean validation score, which is what tuning "
         "would select, and with the one that has the best mean test score, which nobody can select. The portfolio of "
         "`auto` is chosen anew for each graph, without measurements on that graph or on related ones (for a campus, "
-        "all other campuses). `auto` may train an ensemble of up to five models."
+        "all other campuses), and without candidates whose hyperparameters were found there. `auto` may train an "
+        "ensemble of up to five models."
     )
     if not rows:
         return text

@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 class PiecewiseLinearEncoding(torch.nn.Module):
-    r"""Encodes each feature by its position in bins that hold equally many training nodes.
+    r"""Encodes each feature by its position in bins that are bounded by quantiles of the training nodes.
 
     With the boundaries :math:`b_0 \le \dots \le b_B` of the bins of a feature, a value :math:`x` becomes the numbers
 
@@ -16,7 +16,8 @@ class PiecewiseLinearEncoding(torch.nn.Module):
 
     (`"On Embeddings for Numerical Features in Tabular Deep Learning" <https://arxiv.org/abs/2203.05556>`_, Gorishniy et
     al., 2022). Bins of width zero give 0. A linear layer on the encoding is a continuous, piecewise linear function of
-    each feature, so skewed distributions and outliers do no harm.
+    each feature, so skewed distributions and outliers have a bounded effect. Values outside the range of the training
+    nodes are clipped.
 
     Args:
         in_features: The number of features.
@@ -39,8 +40,8 @@ class PiecewiseLinearEncoding(torch.nn.Module):
 
     def __init__(self, in_features: int, bins: int) -> None:
         super().__init__()
-        if bins < 1:
-            raise ValueError(f"bins is {bins}; expected at least 1")
+        if isinstance(bins, bool) or not isinstance(bins, int) or bins < 1:
+            raise ValueError(f"bins is {bins!r}; expected a positive integer")
         self.in_features, self.bins = in_features, bins
         self.register_buffer("boundaries", torch.linspace(0, 1, bins + 1).repeat(in_features, 1))
 
@@ -51,18 +52,28 @@ class PiecewiseLinearEncoding(torch.nn.Module):
             x: The features of the nodes, (n, in_features).
 
         Raises:
-            ValueError: If there are no nodes.
+            ValueError: If there are no nodes, or values that are not finite.
         """
+        self._check(x)
         if len(x) == 0:
             raise ValueError("x has no rows; expected the features of at least one node")
+        if not torch.isfinite(x).all():
+            raise ValueError("x has values that are not finite; replace them first")
         quantiles = np.quantile(x.detach().cpu().double().numpy(), np.linspace(0, 1, self.bins + 1), axis=0)
         self.boundaries.copy_(torch.from_numpy(quantiles.T))
 
     def forward(self, x: Tensor) -> Tensor:
         """Returns the encoded features."""
-        low, high = self.boundaries[:, :-1].to(x.dtype), self.boundaries[:, 1:].to(x.dtype)
-        inverse_width = torch.where(high > low, 1 / torch.where(high > low, high - low, 1), 0)  # (in_features, B)
-        return ((x.unsqueeze(-1) - low) * inverse_width).clamp(0, 1).flatten(1)
+        self._check(x)
+        dtype = x.dtype if x.is_floating_point() else self.boundaries.dtype
+        half = self.boundaries.to(dtype) / 2  # differences of halves do not overflow
+        low, width = half[:, :-1], half.diff(dim=1)  # (in_features, B)
+        inside = (x.to(dtype).unsqueeze(-1) / 2 - low) / width.clamp(min=torch.finfo(dtype).tiny)
+        return torch.where(width > 0, inside.clamp(0, 1), 0).flatten(1)
+
+    def _check(self, x: Tensor) -> None:
+        if x.dim() != 2 or x.shape[1] != self.in_features:
+            raise ValueError(f"x has shape {tuple(x.shape)}; expected (N, {self.in_features})")
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.in_features}, bins={self.bins})"

@@ -38,17 +38,54 @@ REDUCTION = 3  # a third of the candidates continues after each round
 REPEAT_SHARE = 0.5  # of the time limit; small graphs use what is left of it for more splits
 MAX_SPLITS = 5
 MAX_ENSEMBLE = 5
-MAX_ENCODED, BINS = 64, 16  # residual networks encode as many dense features, each in this many bins
+BINS = 16  # residual networks encode dense features in this many bins ..
+MAX_ENCODED = 63  # .. if there are at most this many; wider features may be sparse, see `as_features`
+MAX_ENTRIES = 2**27  # .. and the encoded features have at most this many entries
 
 # The portfolios of `polybasis.experiments.portfolio`, by row and setting of the table of strong baselines: models and
 # hyperparameters, the one that serves most graphs first.
 PORTFOLIO: dict[str, tuple[str, dict[str, Any]]] = {
-    "chebnetii, label reuse": ("chebnetii", {"epochs": 500, "patience": 100, "label_reuse": 0.5}),
-    "residual-gcn, plain": (
+    "residual-gcn, adjacency": (
         "residual",
-        {"filter": "gcn", "epochs": 500, "patience": 100, "blocks": 2, "dropout": 0.2, "lr": 0.01},
+        {
+            "filter": "gcn",
+            "epochs": 500,
+            "patience": 100,
+            "blocks": 1,
+            "K": 2,
+            "dropout": 0.5,
+            "feature_dropout": 0.5,
+            "adjacency": True,
+            "lr": 0.01,
+            "weight_decay": 0.001,
+        },
+    ),
+    "favardgnn, features without dropout": (
+        "favardgnn",
+        {
+            "epochs": 500,
+            "patience": 100,
+            "dropout": 0.0,
+            "lr": {"linear": 0.05, "coefficients": 0.005, "recurrence": 0.005},
+            "weight_decay": {"linear": 0.001, "coefficients": 0.0, "recurrence": 0.0},
+        },
+    ),
+    "favardgnn, strong dropout": (
+        "favardgnn",
+        {
+            "epochs": 500,
+            "patience": 100,
+            "dropout": 0.7,
+            "dropout2": 0.7,
+            "lr": 0.05,
+            "weight_decay": {"linear": 1e-05, "coefficients": 0.001, "recurrence": 0.0},
+        },
     ),
     "chebnetii, default": ("chebnetii", {"epochs": 500, "patience": 100}),
+    "residual-favard, jumping": (
+        "residual",
+        {"filter": "favard", "epochs": 500, "patience": 100, "blocks": 2, "dropout": 0.5, "jumping": True, "lr": 0.01},
+    ),
     "residual-favard, adjacency": (
         "residual",
         {
@@ -64,8 +101,6 @@ PORTFOLIO: dict[str, tuple[str, dict[str, Any]]] = {
             "weight_decay": 0.001,
         },
     ),
-    "favardgnn, high rate": ("favardgnn", {"epochs": 500, "patience": 100, "lr": 0.05}),
-    "favardgnn, default": ("favardgnn", {"epochs": 500, "patience": 100}),
 }
 # Without models that can predict only for the nodes they were trained on.
 INDUCTIVE_PORTFOLIO: dict[str, tuple[str, dict[str, Any]]] = {
@@ -74,15 +109,31 @@ INDUCTIVE_PORTFOLIO: dict[str, tuple[str, dict[str, Any]]] = {
         "residual",
         {"filter": "gcn", "epochs": 500, "patience": 100, "blocks": 2, "dropout": 0.2, "lr": 0.01},
     ),
-    "favardgnn, high rate": ("favardgnn", {"epochs": 500, "patience": 100, "lr": 0.05}),
+    "favardgnn, strong dropout": (
+        "favardgnn",
+        {
+            "epochs": 500,
+            "patience": 100,
+            "dropout": 0.7,
+            "dropout2": 0.7,
+            "lr": 0.05,
+            "weight_decay": {"linear": 1e-05, "coefficients": 0.001, "recurrence": 0.0},
+        },
+    ),
+    "favardgnn, features without dropout": (
+        "favardgnn",
+        {
+            "epochs": 500,
+            "patience": 100,
+            "dropout": 0.0,
+            "lr": {"linear": 0.05, "coefficients": 0.005, "recurrence": 0.005},
+            "weight_decay": {"linear": 0.001, "coefficients": 0.0, "recurrence": 0.0},
+        },
+    ),
+    "favardgnn, default": ("favardgnn", {"epochs": 500, "patience": 100}),
     "residual-favard, jumping": (
         "residual",
         {"filter": "favard", "epochs": 500, "patience": 100, "blocks": 2, "dropout": 0.5, "jumping": True, "lr": 0.01},
-    ),
-    "favardgnn, default": ("favardgnn", {"epochs": 500, "patience": 100}),
-    "residual-favard, plain": (
-        "residual",
-        {"filter": "favard", "epochs": 500, "patience": 100, "blocks": 2, "dropout": 0.2, "lr": 0.01},
     ),
 }
 
@@ -252,14 +303,18 @@ def candidates(data: NodeDataset, transductive: bool = False) -> dict[str, Confi
     """
     chosen = PORTFOLIO if transductive else INDUCTIVE_PORTFOLIO
     configs = {name: Config.of(model, **values, preset="auto") for name, (model, values) in chosen.items()}
-    return {name: adapted(config, data) for name, config in configs.items()}
+    return {name: with_encoding(config, data).for_own_data() for name, config in configs.items()}
 
 
-def adapted(config: Config, data: NodeDataset) -> Config:
-    """A configuration with the defaults for own data; residual networks encode features if these are few and dense."""
-    if config.model.name == "residual" and isinstance(data.x, torch.Tensor) and data.x.shape[1] <= MAX_ENCODED:
-        config = config.replace(bins=BINS)
-    return config.for_own_data()
+def with_encoding(config: Config, data: NodeDataset) -> Config:
+    """The configuration, in which a residual network encodes the features if there are only a few dense ones.
+
+    A value of ``bins`` that is set does not change.
+    """
+    few = isinstance(data.x, torch.Tensor) and data.x.shape[1] <= MAX_ENCODED and data.x.numel() * BINS <= MAX_ENTRIES
+    if config.model.name == "residual" and few and "bins" not in config.model.arguments:
+        return config.replace(bins=BINS)
+    return config
 
 
 def _take_turns(entries: list[_Entry], data: NodeDataset, split: Split, seed: int, deadline: float) -> None:
@@ -336,7 +391,7 @@ def choose_config(
             see :func:`races_file`.
         on_candidate: called with the outcome of each candidate.
         configs: the candidates; by default :func:`candidates`, with transductive ones unless the source is tables,
-            whose models predict for other nodes. They are :func:`adapted` to the data.
+            whose models predict for other nodes. Few dense features are encoded; see :func:`with_encoding`.
 
     Raises:
         ValueError: if the source is a store.
@@ -348,7 +403,7 @@ def choose_config(
     if configs is None:
         configs = candidates(data, transductive=source.kind != "tables")
     else:
-        configs = {name: adapted(config, data) for name, config in configs.items()}
+        configs = {name: with_encoding(config, data).for_own_data() for name, config in configs.items()}
     portfolio = {name: config.to_dict() for name, config in configs.items()}
     identity = [portfolio, source.identity, protocol, split, seed, time_limit]
     key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]

@@ -110,7 +110,9 @@ class Model(torch.nn.Module, ABC):
         return x
 
     def fit_features(self, x: Any, nodes: Tensor) -> None:
-        """Sets what the model has to know about the features before training; by default, nothing.
+        """Fits transformations of the input, such as the bins of an encoding, to the training nodes; none by default.
+
+        Called once before full-batch training.
 
         Args:
             x: features, (N, in_channels), or the result of :meth:`precompute`.

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from polybasis.bases.names import OWN_BASES
-from polybasis.features import Features, SparseFeatures
+from polybasis.features import Features, SparseFeatures, as_dense
 from polybasis.graph import Graph
 from polybasis.nn.favard_conv import FavardConv
 from polybasis.nn.linear import FeatureLinear, dropout
@@ -228,7 +228,8 @@ class ResidualFilterNet(Model):
         jumping: Concatenate the outputs of the first layer and of all blocks before the last layer.
         adjacency: Use the rows of the adjacency matrix as features; the model is then transductive.
         bins: The number of bins in which each dense numeric feature is encoded; 0 leaves features as they are.
-            :func:`polybasis.train.fit` sets the bins to quantiles of the training nodes.
+            :func:`polybasis.train.fit` sets the bins to quantiles of the training nodes; before your own training loop,
+            call ``model.fit_features(x, train_nodes)``. Feature dropout then drops single entries of the encoding.
         start: The initial filter of every channel: ``"propagation"`` is P, or the basis vector of degree 1 for
             ``"optbasis"``; ``"identity"`` hides the graph until the coefficients have grown.
         num_nodes: The number of nodes; needed only with ``adjacency``.
@@ -281,12 +282,15 @@ class ResidualFilterNet(Model):
         self.last = FeatureLinear(last_channels, out_channels)
 
     def fit_features(self, x: Features, nodes: Tensor) -> None:
-        if self.encoding is not None:
-            self.encoding.fit(_as_numeric(x)[nodes])
+        if self.encoding is None:
+            return
+        if isinstance(x, SparseFeatures):
+            raise ValueError(f"x has {x.shape[1]} sparse features; bins encode dense ones: set bins=0")
+        self.encoding.fit(x[nodes])
 
     def forward(self, x: Features, graph: Graph) -> Tensor:
         if self.encoding is not None:
-            x = self.encoding(_as_numeric(x))
+            x = self.encoding(as_dense(x))
         hidden = self.first(dropout(x, self.feature_dropout, self.training))
         if self.rows is not None:
             rows = graph.derived(adjacency_rows)
@@ -298,9 +302,3 @@ class ResidualFilterNet(Model):
 
     def __repr__(self) -> str:
         return f"{super().__repr__()[:-1]}, filter={self.filter!r}, blocks={len(self.blocks)}, K={self.K})"
-
-
-def _as_numeric(x: Features) -> Tensor:
-    if isinstance(x, SparseFeatures):
-        raise ValueError(f"x has {x.shape[1]} sparse features; bins encode dense ones: set bins=0")
-    return x

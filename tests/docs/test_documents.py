@@ -31,6 +31,13 @@ def test_readme_is_short() -> None:
     assert len((ROOT / "README.md").read_text().splitlines()) < 130
 
 
+def test_no_placeholder_is_left() -> None:
+    found = [path for path in (ROOT / "docs").rglob("*") if path.suffix in {".md", ".py", ".rst"}]
+    assert not [
+        path for path in [*found, ROOT / "README.md"] if re.search(r"\bTODO\b|[A-Z]-PARAGRAPH", path.read_text())
+    ]
+
+
 def test_retired_words_are_gone() -> None:
     found = [path for folder in ("src", "docs") for path in (ROOT / folder).rglob("*") if path.suffix in TEXT]
     files = [path for path in found if not GENERATED & {*path.parts}]

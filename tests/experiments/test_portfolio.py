@@ -13,12 +13,12 @@ import polybasis as pb
 from polybasis.data.catalogue import CATALOGUE
 from polybasis.experiments import portfolio
 from polybasis.experiments.portfolio import CANDIDATES, FAMILIES, GRAPHS, MAX_REGRET, MEASUREMENTS, Regrets
-from polybasis.experiments.settings import settings_of
+from polybasis.experiments.settings import FOR_AUTO, settings_of
 from polybasis.files import append_line
 from polybasis.train import auto
 
 RESULTS = Path(__file__).parents[2] / "results" / "honest"
-SPARSE = pb.data.csbm(nodes=100, features=80)
+WIDE = pb.data.csbm(nodes=100, features=80)  # too many features to be encoded
 KEYS = [(row, name) for row in ("mlp", "residual-gcn", "linkx") for name in settings_of(row)]
 
 
@@ -83,9 +83,9 @@ def test_auto_has_the_portfolios_of_the_committed_measurements() -> None:
     regrets = portfolio.read_regrets(RESULTS / MEASUREMENTS)
     for transductive in (True, False):
         expected = portfolio.portfolio(regrets, None, transductive)
-        found = auto.candidates(SPARSE, transductive)
+        found = auto.candidates(WIDE, transductive)
         assert list(found) == list(expected)
-        assert found == {name: auto.adapted(config, SPARSE) for name, config in expected.items()}
+        assert found == {name: config.for_own_data() for name, config in expected.items()}
         needs_labels = [config for config in found.values() if config.label_reuse or config.model.name == "linkx"]
         needs_rows = [config for config in found.values() if config.model.arguments.get("adjacency")]
         assert bool(needs_labels or needs_rows) == transductive
@@ -93,7 +93,11 @@ def test_auto_has_the_portfolios_of_the_committed_measurements() -> None:
 
 def test_candidates_and_graphs_exist() -> None:
     for row, setting in CANDIDATES:
-        assert portfolio.config_with(row, setting, "auto").preset == "auto"
+        assert setting in settings_of(row) | FOR_AUTO.get(row, {})
+    assert set(portfolio.ORIGINS) <= set(CANDIDATES)
+    assert set(portfolio.ORIGINS.values()) <= set(GRAPHS)
+    with pytest.raises(ValueError, match="gcn has no setting 'strong dropout'; expected default, no decay"):
+        portfolio.config_with("gcn", "strong dropout", "auto")
     assert set(GRAPHS) <= set(CATALOGUE)
     assert set().union(*FAMILIES) <= set(CATALOGUE)
 
@@ -107,6 +111,14 @@ def test_graphs_of_the_same_family_are_left_out_together(regrets: Regrets) -> No
     assert portfolio.portfolio(common | campuses, "citeseer") == portfolio.portfolio(common | campuses)
 
 
+def test_a_candidate_does_not_compete_where_it_was_found(regrets: Regrets) -> None:
+    key = ("favardgnn", "strong dropout")
+    for found in regrets.values():
+        found[key] = 0.0
+    assert next(iter(portfolio.portfolio(regrets, "pubmed"))) == "favardgnn, strong dropout"
+    assert "favardgnn, strong dropout" not in portfolio.portfolio(regrets, "actor")
+
+
 def test_finished_measurements_are_not_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(portfolio, "CANDIDATES", (("mlp", "default"), ("residual-gcn", "plain")))
     found = portfolio.measure_all(["csbm"], tmp_path, seconds=0.3, processes=2)
@@ -116,5 +128,7 @@ def test_finished_measurements_are_not_repeated(tmp_path: Path, monkeypatch: pyt
     ]
     assert all(0 < line["val_score"] <= 1 and line["splits"] == 3 <= line["epochs"] for line in found)
     new: list[portfolio.Measurement] = []
-    assert portfolio.measure_all(["csbm"], tmp_path, on_measurement=new.append) == found
+    assert portfolio.measure_all(["csbm"], tmp_path, seconds=0.3, on_measurement=new.append) == found
     assert new == []
+    portfolio.measure_all(["csbm"], tmp_path, seconds=0.2, on_measurement=new.append)
+    assert [line["time_limit"] for line in new] == [0.2, 0.2]

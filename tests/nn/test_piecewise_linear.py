@@ -57,16 +57,49 @@ def test_constant_and_unseen_values_stay_between_zero_and_one() -> None:
     assert (encoded[:, :4] == 0).all()  # nothing is known about a constant feature
 
 
-def test_wrong_arguments_are_refused() -> None:
-    with pytest.raises(ValueError, match="bins is 0; expected at least 1"):
-        pb.nn.PiecewiseLinearEncoding(2, bins=0)
+def test_extreme_values_do_not_overflow() -> None:
+    encoding = pb.nn.PiecewiseLinearEncoding(2, bins=1)
+    largest = torch.finfo(torch.float32).max
+    encoding.fit(torch.tensor([[-largest, 0.0], [largest, 1e-40]]))
+    encoded = encoding(torch.tensor([[-largest, 0.0], [0.0, 1.0], [largest, -1.0]]))
+    assert torch.isfinite(encoded).all()
+    assert encoded[:, 0].tolist() == [0.0, 0.5, 1.0]
+
+
+def test_integers_are_encoded_as_numbers() -> None:
+    encoding = pb.nn.PiecewiseLinearEncoding(1, bins=2)
+    encoding.fit(torch.tensor([[0.5], [1.5], [2.5]]))
+    assert encoding(torch.tensor([[1]])).tolist() == [[0.5, 0.0]]
+
+
+@pytest.mark.parametrize("bins", [0, -1, 2.5, True])
+def test_wrong_numbers_of_bins_are_refused(bins: object) -> None:
+    with pytest.raises(ValueError, match=f"bins is {bins}; expected a positive integer"):
+        pb.nn.PiecewiseLinearEncoding(2, bins=bins)  # type: ignore[arg-type]
+
+
+def test_wrong_features_are_refused() -> None:
+    encoding = pb.nn.PiecewiseLinearEncoding(2, bins=3)
     with pytest.raises(ValueError, match="x has no rows"):
-        pb.nn.PiecewiseLinearEncoding(2, bins=3).fit(torch.zeros(0, 2))
+        encoding.fit(torch.zeros(0, 2))
+    with pytest.raises(ValueError, match="x has values that are not finite"):
+        encoding.fit(torch.tensor([[1.0, torch.nan]]))
+    for call in (encoding, encoding.fit):
+        with pytest.raises(ValueError, match=r"x has shape \(40, 1\); expected \(N, 2\)"):
+            call(torch.zeros(40, 1))
     with pytest.raises(ValueError, match="bins is -1"):
         ResidualFilterNet(2, 8, 2, bins=-1)
     sparse = SparseFeatures(sp.eye_array(40, format="csr"))
     with pytest.raises(ValueError, match="x has 40 sparse features; bins encode dense ones: set bins=0"):
-        ResidualFilterNet(40, 8, 2, bins=2)(sparse, GRAPH)
+        ResidualFilterNet(40, 8, 2, bins=2).fit_features(sparse, torch.arange(40))
+
+
+def test_sparse_features_at_prediction_give_the_same_scores() -> None:
+    """A table with few columns may be stored as sparse features although the one the model was trained on was not."""
+    x = skewed(40).float()
+    model = ResidualFilterNet(3, 8, 2, bins=4).eval()
+    model.fit_features(x, torch.arange(40))
+    assert torch.equal(model(SparseFeatures(sp.csr_array(x.numpy())), GRAPH), model(x, GRAPH))
 
 
 def test_the_network_sees_the_encoding() -> None:

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import scipy.sparse as sp
 import torch
 
 import polybasis as pb
+from polybasis.features import SparseFeatures
 from polybasis.train import auto
 from polybasis.train.job import Job, run_job
 from polybasis.train.source import Source
@@ -160,6 +162,16 @@ def test_transductive_candidates_are_left_out_by_default() -> None:
     assert set(everything) - set(some) == {"linkx"}
     for name, config in everything.items():
         assert config.make_model(3, 2, 5).transductive == (name not in some)
+
+
+@pytest.mark.parametrize(("columns", "bins"), [(8, auto.BINS), (auto.MAX_ENCODED + 1, None)])
+def test_few_dense_features_are_encoded(columns: int, bins: int | None) -> None:
+    data = pb.data.csbm(nodes=60, features=columns)
+    assert auto.with_encoding(pb.train.Config.of("residual"), data).model.arguments.get("bins") == bins
+    assert auto.with_encoding(pb.train.Config.of("residual", bins=0), data).model.arguments["bins"] == 0
+    assert "bins" not in auto.with_encoding(pb.train.Config.of("gcn"), data).model.arguments
+    sparse = replace(data, x=SparseFeatures(sp.csr_array(data.x.numpy())))
+    assert "bins" not in auto.with_encoding(pb.train.Config.of("residual"), sparse).model.arguments
 
 
 def test_a_race_is_not_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

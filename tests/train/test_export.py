@@ -23,6 +23,7 @@ DATA = pb.data.csbm(nodes=60, features=12, seed=1)
 OTHER = pb.data.csbm(nodes=90, features=12, seed=2)
 CONFIGS: dict[str, Config] = {
     **{name: Config.of(name, hidden=8, epochs=2) for name in MODELS},
+    "bins": Config.of("residual", hidden=8, epochs=2, bins=4),
     "ensemble": Config.of("gcn", hidden=8, epochs=2, ensemble_size=2),
     "label reuse": Config.of("gcn", hidden=8, epochs=2, label_reuse=0.5),
     "transform": Config.of("mlp", hidden=8, epochs=2, feature_transform="row-normalize"),

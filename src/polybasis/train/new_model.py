@@ -18,8 +18,8 @@ def hyperparameters(config: ModelConfig) -> dict[str, Any]:
     """The model's own arguments with their defaults.
 
     Raises:
-        ValueError: if the model is unknown, has no precomputed version, or has an argument named like a key of every
-            configuration.
+        ValueError: if the model is unknown or has no precomputed version, or if an argument has the name of a
+            configuration key.
     """
     if config.precomputed:
         return _precomputed_hyperparameters(config.name)

@@ -1,4 +1,4 @@
-"""`polybasis reproduce`: the paper's tables and figures."""
+"""`polybasis reproduce`: the tables and figures of the paper and of the results pages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="Reproduce the paper's tables and figures.",
+    help="Reproduce the tables and figures of the paper and of the results pages.",
 )
 app.command("node-classification")(node_classification.node_classification)
 app.command("line")(committed_lines.line)

@@ -1,4 +1,4 @@
-"""`polybasis reproduce`: committed lines: running one again, and listing those whose code has changed."""
+"""`polybasis reproduce line` and `stale`: repeat a committed line, and list lines whose code has changed."""
 
 from __future__ import annotations
 

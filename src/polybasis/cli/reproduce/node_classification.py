@@ -17,7 +17,9 @@ def node_classification(
     ] = None,
     deduplicated: Annotated[
         bool,
-        typer.Option("--deduplicated", help="By default, use the data sets without duplicate nodes."),
+        typer.Option(
+            "--deduplicated", help="Change the defaults of --models and --datasets to those without duplicate nodes."
+        ),
     ] = False,
     splits: Annotated[int, typer.Option(help="Splits of each data set.", min=1)] = 20,
     jobs: Annotated[int | None, typer.Option(help="Jobs to run in parallel; default: one per core.", min=1)] = None,

@@ -147,7 +147,8 @@ def test_regression_recovers_a_filter(tmp_path: Path) -> None:
 def test_clones_of_auto_choose_for_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
     """The choice is a fitted attribute: the parameters stay those of the constructor."""
     portfolio = {"linear": ("mlp", {"layers": 1, "epochs": 5}), "favard": ("favardgnn", {"K": 2, "epochs": 20})}
-    monkeypatch.setattr("polybasis.train.auto.INDUCTIVE_PORTFOLIO", portfolio)
+    monkeypatch.setattr("polybasis.train.auto_portfolio.CANDIDATES", portfolio)
+    monkeypatch.setattr("polybasis.train.auto_portfolio.INDUCTIVE_PORTFOLIO", tuple(portfolio))
     estimator = pb.NodeRegressor("auto", time_limit=1.0).fit(GRAPH, X, NUMBERS)
     assert {candidate.name for candidate in estimator.candidates_} == {"linear", "favard"}
     assert estimator.config_.model.name == estimator.candidates_[0].config.model.name

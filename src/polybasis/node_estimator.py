@@ -21,7 +21,8 @@ from polybasis.nn.models.model import Model
 from polybasis.nn.models.names import SHORT_NAMES
 from polybasis.parameters import NotFittedError, Parameters
 from polybasis.store.basis_store import BasisStore
-from polybasis.train.auto import candidates, race
+from polybasis.train.auto import race
+from polybasis.train.auto_portfolio import candidates
 from polybasis.train.config import Config
 from polybasis.train.fitting import OnEpoch, Progress, fit, remove_checkpoints
 from polybasis.train.history import History

@@ -13,7 +13,7 @@ import torch
 
 import polybasis as pb
 from polybasis.features import SparseFeatures
-from polybasis.train import auto
+from polybasis.train import auto, auto_portfolio
 from polybasis.train.job import Job, run_job
 from polybasis.train.source import Source
 
@@ -30,8 +30,9 @@ PORTFOLIO = {
 
 @pytest.fixture(autouse=True)
 def small_portfolio(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(auto, "PORTFOLIO", PORTFOLIO)
-    monkeypatch.setattr(auto, "INDUCTIVE_PORTFOLIO", {name: PORTFOLIO[name] for name in ("linear", "gcn", "favard")})
+    monkeypatch.setattr(auto_portfolio, "CANDIDATES", PORTFOLIO)
+    monkeypatch.setattr(auto_portfolio, "PORTFOLIO", tuple(PORTFOLIO))
+    monkeypatch.setattr(auto_portfolio, "INDUCTIVE_PORTFOLIO", ("linear", "gcn", "favard"))
 
 
 @pytest.fixture
@@ -42,7 +43,9 @@ def slow_clock(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def race(data: pb.data.NodeDataset = DATA, **arguments: Any) -> auto.Race:
-    return auto.race(auto.candidates(data, transductive=True), data, SPLIT, **{"time_limit": LONG, **arguments})
+    return auto.race(
+        auto_portfolio.candidates(data, transductive=True), data, SPLIT, **{"time_limit": LONG, **arguments}
+    )
 
 
 def test_candidates_are_ranked_by_validation_score() -> None:
@@ -116,6 +119,31 @@ def test_turns_are_long_enough_to_tell_candidates_apart() -> None:
     assert epochs[last] == 0
 
 
+@pytest.mark.usefixtures("slow_clock")
+def test_the_last_candidates_have_turns_only_in_time_that_the_first_leave(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With two first candidates, these share a round; the others are tried once the first have finished."""
+    monkeypatch.setattr(auto, "FIRST", 2)
+    first, second, *others = PORTFOLIO
+    epochs = {candidate.name: candidate.epochs for candidate in race(time_limit=60.0).candidates}
+    assert min(epochs[first], epochs[second]) > auto.TURN_EPOCHS
+    assert [epochs[name] for name in others] == [0, 0]
+    epochs = {candidate.name: candidate.epochs for candidate in race(time_limit=120.0).candidates}
+    assert [epochs[first], epochs[second]] == [60, 60]
+    assert epochs[others[0]] > 0
+
+
+def test_the_better_half_is_tried_on_more_splits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four candidates of one second each and 5.5 seconds for four more splits: two of them, and then one, continue."""
+    monkeypatch.setattr(auto.time, "monotonic", lambda: 0.0)
+    entries = []
+    for i, (name, config) in enumerate(auto_portfolio.candidates(DATA, transductive=True).items()):
+        entries.append(auto._Entry(name, config))
+        entries[-1].take_turn(DATA, SPLIT, 0, LONG, LONG)
+        entries[-1].scores, entries[-1].seconds = [float(i)], 1.0
+    auto._try_more_splits(entries, DATA, SPLIT, 0, 5.5)
+    assert [len(entry.scores) for entry in entries] == [1, 1, 2, auto.MAX_SPLITS]
+
+
 def test_the_rest_of_the_time_is_for_an_ensemble(tmp_path: Path) -> None:
     outcome = race()
     assert outcome.config.ensemble_size == auto.MAX_ENSEMBLE
@@ -129,11 +157,12 @@ def test_the_rest_of_the_time_is_for_an_ensemble(tmp_path: Path) -> None:
 def test_a_diverging_candidate_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     broken = {"lr": 1e30}
     portfolio = {"linear": PORTFOLIO["linear"], "diverging": ("mlp", broken), "too": ("residual", broken)}
-    monkeypatch.setattr(auto, "PORTFOLIO", portfolio)
+    monkeypatch.setattr(auto_portfolio, "CANDIDATES", portfolio)
+    monkeypatch.setattr(auto_portfolio, "PORTFOLIO", tuple(portfolio))
     outcome = race()
     assert outcome.candidates[0].name == "linear"
     assert {c.status for c in outcome.candidates[1:]} == {"diverged"}
-    monkeypatch.setattr(auto, "PORTFOLIO", {name: portfolio[name] for name in ("diverging", "too")})
+    monkeypatch.setattr(auto_portfolio, "PORTFOLIO", ("diverging", "too"))
     with pytest.raises(OverflowError, match="all 2 candidates diverged on csbm"):
         race()
 
@@ -158,20 +187,20 @@ def test_divergence_on_another_split_is_not_a_perfect_error(monkeypatch: pytest.
 
 
 def test_transductive_candidates_are_left_out_by_default() -> None:
-    everything, some = auto.candidates(DATA, transductive=True), auto.candidates(DATA)
+    everything, some = auto_portfolio.candidates(DATA, transductive=True), auto_portfolio.candidates(DATA)
     assert set(everything) - set(some) == {"linkx"}
     for name, config in everything.items():
         assert config.make_model(3, 2, 5).transductive == (name not in some)
 
 
-@pytest.mark.parametrize(("columns", "bins"), [(8, auto.BINS), (auto.MAX_ENCODED + 1, None)])
+@pytest.mark.parametrize(("columns", "bins"), [(8, auto_portfolio.BINS), (auto_portfolio.MAX_ENCODED + 1, None)])
 def test_few_dense_features_are_encoded(columns: int, bins: int | None) -> None:
     data = pb.data.csbm(nodes=60, features=columns)
-    assert auto.with_encoding(pb.train.Config.of("residual"), data).model.arguments.get("bins") == bins
-    assert auto.with_encoding(pb.train.Config.of("residual", bins=0), data).model.arguments["bins"] == 0
-    assert "bins" not in auto.with_encoding(pb.train.Config.of("gcn"), data).model.arguments
+    assert auto_portfolio.with_encoding(pb.train.Config.of("residual"), data).model.arguments.get("bins") == bins
+    assert auto_portfolio.with_encoding(pb.train.Config.of("residual", bins=0), data).model.arguments["bins"] == 0
+    assert "bins" not in auto_portfolio.with_encoding(pb.train.Config.of("gcn"), data).model.arguments
     sparse = replace(data, x=SparseFeatures(sp.csr_array(data.x.numpy())))
-    assert "bins" not in auto.with_encoding(pb.train.Config.of("residual"), sparse).model.arguments
+    assert "bins" not in auto_portfolio.with_encoding(pb.train.Config.of("residual"), sparse).model.arguments
 
 
 def test_a_race_is_not_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from polybasis import native
 from polybasis.data.dataset import NodeDataset
 from polybasis.store import open_store, write_graph_folder
 from polybasis.store.precomputation import precompute
-from polybasis.train import Config, TrainedModel, auto, fit
+from polybasis.train import Config, TrainedModel, auto, auto_portfolio, fit
 from polybasis.train.fitting import Progress
 from polybasis.train.mini_batch import MiniBatches
 from polybasis.train.objective import Objective
@@ -196,8 +196,9 @@ def test_the_search_and_the_race_prefer_low_errors(tmp_path: Path, monkeypatch: 
     assert best == sorted(best, reverse=True)
     assert score == best[-1] > 0
     portfolio = {"linear": ("mlp", {"layers": 1, "epochs": 30}), "none": ("mlp", {"epochs": 30, "lr": 1e-9})}
-    monkeypatch.setattr(auto, "INDUCTIVE_PORTFOLIO", portfolio)
-    ranked = auto.race(auto.candidates(NUMBERS), NUMBERS, SPLIT, time_limit=1e6).candidates
+    monkeypatch.setattr(auto_portfolio, "CANDIDATES", portfolio)
+    monkeypatch.setattr(auto_portfolio, "INDUCTIVE_PORTFOLIO", tuple(portfolio))
+    ranked = auto.race(auto_portfolio.candidates(NUMBERS), NUMBERS, SPLIT, time_limit=1e6).candidates
     scores = [candidate.val_score for candidate in ranked]
     assert scores == sorted(scores)  # type: ignore[type-var]
 

@@ -1,9 +1,9 @@
 """Chooses the portfolio of ``auto`` from measurements on many graphs.
 
 Every candidate is trained alone on every graph for the same short time and scored on the validation nodes. The regret
-of a candidate on a graph is its distance from the best candidate there, beyond one standard error. A greedy search adds
-the candidate that most reduces the mean regret. To test ``auto`` fairly on a graph, the portfolio is chosen without
-measurements on that graph and on all graphs of its family.
+of a candidate on a graph is its distance from the best candidate there, beyond one standard error. A greedy search
+orders the candidates: the next one is the one that most reduces the mean regret. To test ``auto`` fairly on a graph,
+the order is found without measurements on that graph and on all graphs of its family.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from polybasis.data.dataset import NodeDataset
 from polybasis.data.entries import CAMPUSES
 from polybasis.experiments.settings import config_with
 from polybasis.files import append_line, read_lines
-from polybasis.train.auto import with_encoding
+from polybasis.train.auto_portfolio import with_encoding
 from polybasis.train.config import Config
 from polybasis.train.fitting import FullBatch, Run
 from polybasis.train.source import Source
@@ -30,20 +30,22 @@ from polybasis.worker_pool import WorkerPool
 MEASUREMENTS = "portfolio.jsonl"
 SECONDS = 10.0
 FEW_NODES, FEW_NODES_SPLITS = 1000, 3  # measure on three splits if there are fewer validation nodes than this
-SIZE = 6
 MAX_REGRET = 0.05  # larger regrets are clipped, so that no single graph dominates
 # Rows and settings of the table of strong baselines.
 CANDIDATES = (
     ("mlp", "default"),
     ("linkx", "more decay"),
     ("gpr-gnn", "high rate"),
+    ("gpr-gnn", "no decay"),
     ("chebnetii", "default"),
     ("chebnetii", "label reuse"),
     ("favardgnn", "default"),
     ("favardgnn", "high rate"),
+    ("favardgnn", "no decay"),
     ("favardgnn", "features without dropout"),
     ("favardgnn", "strong dropout"),
     ("optbasisgnn", "high rate"),
+    ("optbasisgnn", "no decay"),
     ("residual-gcn", "plain"),
     ("residual-gcn", "adjacency"),
     ("residual-favard", "plain"),
@@ -178,14 +180,13 @@ def read_regrets(path: Path) -> Regrets:
     return regrets
 
 
-def choose(regrets: Regrets, size: int = SIZE) -> list[Key]:
-    """The rows and settings of a portfolio, in the order in which they were chosen.
+def choose(regrets: Regrets) -> list[Key]:
+    """All rows and settings, in the order in which a greedy search adds them to a portfolio.
 
     Among candidates that reduce the mean regret equally, the one with the lowest regret of its own comes first.
 
     Args:
         regrets: regrets by data set and candidate.
-        size: number of candidates to choose.
 
     Raises:
         ValueError: if no candidate was measured on every data set.
@@ -199,7 +200,7 @@ def choose(regrets: Regrets, size: int = SIZE) -> list[Key]:
     table = np.array([[found[key] for key in known] for found in regrets.values()])  # (data sets, candidates)
     own, best = table.mean(axis=0), np.full((len(table), 1), MAX_REGRET)
     chosen: list[int] = []
-    while len(chosen) < min(size, len(known)):
+    while len(chosen) < len(known):
         together = np.minimum(table, best).mean(axis=0).round(9)
         together[chosen] = np.inf
         chosen.append(int(np.lexsort((own, together))[0]))

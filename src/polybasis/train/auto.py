@@ -1,11 +1,11 @@
 """Chooses a model and its hyperparameters for a graph: a portfolio of configurations, raced on validation data.
 
 Candidates take turns. After each round of successive halving (Jamieson and Talwalkar, 2016), the best third continues
-where it stopped; the others drop out. A turn has enough epochs to tell candidates apart, so on a large graph the time
-may not reach the last candidates: those that serve most graphs come first in the portfolio. On a graph so small that
-every candidate can finish early, the time that is left pays for more splits of the training and validation nodes,
-because few validation nodes do not tell good candidates apart. The rest of the time goes to training the winner, and
-to an ensemble of it if there is enough.
+where it stopped; the others drop out. The first candidates of the portfolio, which serve most graphs, share the time of
+a round; the others have turns only if time is left. A turn has enough epochs to tell candidates apart, so on a large
+graph not even all of the first candidates may be tried. On a small graph, where the first candidates finish early, the
+time that is left pays for more splits of the training and validation nodes, because few validation nodes do not tell
+good candidates apart. The rest of the time goes to training the winner, and to an ensemble of it if there is enough.
 
 Test nodes are not used. Which candidate wins depends on the speed of the machine; training its configuration again
 does not.
@@ -19,7 +19,6 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -27,6 +26,7 @@ import torch
 from polybasis.data.dataset import NodeDataset, Split
 from polybasis.data.metrics import sign
 from polybasis.files import append_line, exclusive, read_lines
+from polybasis.train.auto_portfolio import candidates, with_encoding
 from polybasis.train.config import Config
 from polybasis.train.fitting import FullBatch, Run
 from polybasis.train.job import Job
@@ -34,108 +34,11 @@ from polybasis.train.source import Source
 
 ROUND_ENDS = (0.45, 0.7, 0.85)  # in shares of the time limit
 TURN_EPOCHS = 40  # that a turn has at least, until the round ends
+FIRST = 6  # candidates that share the time of a round; the others have turns in the time that these leave
 REDUCTION = 3  # a third of the candidates continues after each round
-REPEAT_SHARE = 0.5  # of the time limit; small graphs use what is left of it for more splits
+REPEAT_SHARE = 0.75  # of the time limit; small graphs use what is left of it for more splits
 MAX_SPLITS = 5
 MAX_ENSEMBLE = 5
-BINS = 16  # residual networks encode dense features in this many bins ..
-MAX_ENCODED = 63  # .. if there are at most this many; wider features may be sparse, see `as_features`
-MAX_ENTRIES = 2**27  # .. and the encoded features have at most this many entries
-
-# The portfolios of `polybasis.experiments.portfolio`, by row and setting of the table of strong baselines: models and
-# hyperparameters, the one that serves most graphs first.
-PORTFOLIO: dict[str, tuple[str, dict[str, Any]]] = {
-    "residual-gcn, adjacency": (
-        "residual",
-        {
-            "filter": "gcn",
-            "epochs": 500,
-            "patience": 100,
-            "blocks": 1,
-            "K": 2,
-            "dropout": 0.5,
-            "feature_dropout": 0.5,
-            "adjacency": True,
-            "lr": 0.01,
-            "weight_decay": 0.001,
-        },
-    ),
-    "favardgnn, features without dropout": (
-        "favardgnn",
-        {
-            "epochs": 500,
-            "patience": 100,
-            "dropout": 0.0,
-            "lr": {"linear": 0.05, "coefficients": 0.005, "recurrence": 0.005},
-            "weight_decay": {"linear": 0.001, "coefficients": 0.0, "recurrence": 0.0},
-        },
-    ),
-    "favardgnn, strong dropout": (
-        "favardgnn",
-        {
-            "epochs": 500,
-            "patience": 100,
-            "dropout": 0.7,
-            "dropout2": 0.7,
-            "lr": 0.05,
-            "weight_decay": {"linear": 1e-05, "coefficients": 0.001, "recurrence": 0.0},
-        },
-    ),
-    "chebnetii, default": ("chebnetii", {"epochs": 500, "patience": 100}),
-    "residual-favard, jumping": (
-        "residual",
-        {"filter": "favard", "epochs": 500, "patience": 100, "blocks": 2, "dropout": 0.5, "jumping": True, "lr": 0.01},
-    ),
-    "residual-favard, adjacency": (
-        "residual",
-        {
-            "filter": "favard",
-            "epochs": 500,
-            "patience": 100,
-            "blocks": 1,
-            "K": 2,
-            "dropout": 0.5,
-            "feature_dropout": 0.5,
-            "adjacency": True,
-            "lr": 0.01,
-            "weight_decay": 0.001,
-        },
-    ),
-}
-# Without models that can predict only for the nodes they were trained on.
-INDUCTIVE_PORTFOLIO: dict[str, tuple[str, dict[str, Any]]] = {
-    "chebnetii, default": ("chebnetii", {"epochs": 500, "patience": 100}),
-    "residual-gcn, plain": (
-        "residual",
-        {"filter": "gcn", "epochs": 500, "patience": 100, "blocks": 2, "dropout": 0.2, "lr": 0.01},
-    ),
-    "favardgnn, strong dropout": (
-        "favardgnn",
-        {
-            "epochs": 500,
-            "patience": 100,
-            "dropout": 0.7,
-            "dropout2": 0.7,
-            "lr": 0.05,
-            "weight_decay": {"linear": 1e-05, "coefficients": 0.001, "recurrence": 0.0},
-        },
-    ),
-    "favardgnn, features without dropout": (
-        "favardgnn",
-        {
-            "epochs": 500,
-            "patience": 100,
-            "dropout": 0.0,
-            "lr": {"linear": 0.05, "coefficients": 0.005, "recurrence": 0.005},
-            "weight_decay": {"linear": 0.001, "coefficients": 0.0, "recurrence": 0.0},
-        },
-    ),
-    "favardgnn, default": ("favardgnn", {"epochs": 500, "patience": 100}),
-    "residual-favard, jumping": (
-        "residual",
-        {"filter": "favard", "epochs": 500, "patience": 100, "blocks": 2, "dropout": 0.5, "jumping": True, "lr": 0.01},
-    ),
-}
 
 
 @dataclass(frozen=True)
@@ -250,7 +153,7 @@ def race(
     """Trains candidates in turns and ranks them by validation score.
 
     Args:
-        configs: the candidates by name; see :func:`candidates`.
+        configs: the candidates by name; see :func:`polybasis.train.auto_portfolio.candidates`.
         data: the graph, its features and classes.
         split: training and validation nodes; test nodes are not used.
         time_limit: seconds for the race and for training its winner. The first candidate trains for at least one epoch.
@@ -275,7 +178,7 @@ def race(
             if entry not in best and not entry.finished:
                 entry.status = "behind"
         alive = best
-    if all(entry.finished for entry in entries):
+    if all(entry.finished for entry in entries[:FIRST]):
         _try_more_splits(entries, data, split, seed, start + REPEAT_SHARE * time_limit)
     ranked = sorted(entries, key=lambda entry: (-len(entry.scores), -entry.rank))
     first = ranked[0]
@@ -293,50 +196,28 @@ def race(
     return Race([entry.outcome() for entry in ranked], config, first.run)
 
 
-def candidates(data: NodeDataset, transductive: bool = False) -> dict[str, Config]:
-    """The configurations that compete.
-
-    Args:
-        data: the data to train on.
-        transductive: admit models that can predict only for the nodes they were trained on: those with label reuse or
-            with rows of the adjacency matrix as features.
-    """
-    chosen = PORTFOLIO if transductive else INDUCTIVE_PORTFOLIO
-    configs = {name: Config.of(model, **values, preset="auto") for name, (model, values) in chosen.items()}
-    return {name: with_encoding(config, data).for_own_data() for name, config in configs.items()}
-
-
-def with_encoding(config: Config, data: NodeDataset) -> Config:
-    """The configuration, in which a residual network encodes the features if there are only a few dense ones.
-
-    A value of ``bins`` that is set does not change.
-    """
-    few = isinstance(data.x, torch.Tensor) and data.x.shape[1] <= MAX_ENCODED and data.x.numel() * BINS <= MAX_ENTRIES
-    if config.model.name == "residual" and few and "bins" not in config.model.arguments:
-        return config.replace(bins=BINS)
-    return config
-
-
 def _take_turns(entries: list[_Entry], data: NodeDataset, split: Split, seed: int, deadline: float) -> None:
-    """Each entry gets an equal share of the time until the deadline; time that one does not need goes to the next."""
+    """The first entries get equal shares of the time until the deadline, the others share what these do not need."""
     for number, entry in enumerate(entries):
         now = time.monotonic()
         if number > 0 and now >= deadline:
             return
-        entry.take_turn(data, split, seed, now + (deadline - now) / (len(entries) - number), deadline)
+        sharing = min(FIRST, len(entries)) if number < FIRST else len(entries)
+        entry.take_turn(data, split, seed, now + (deadline - now) / (sharing - number), deadline)
 
 
 def _try_more_splits(entries: list[_Entry], data: NodeDataset, split: Split, seed: int, deadline: float) -> None:
-    """Trains the entries, or the better half if there is not enough time for all, on more splits.
+    """Trains finished entries on more splits; the better half continues if there is not enough time for all.
 
     These are other splits of the training and validation nodes, the same for each entry. An entry that diverges on one
     of them is not tried again, so it ranks behind those that have been tried on all.
     """
-    tried = sorted((entry for entry in entries if entry.scores), key=lambda entry: -entry.rank)
-    if time.monotonic() + (MAX_SPLITS - 1) * sum(entry.seconds for entry in tried) > deadline:
-        tried = tried[: -(-len(tried) // 2)]
+    tried = [entry for entry in entries if entry.finished and entry.scores]
     for number in range(1, MAX_SPLITS):
-        if time.monotonic() + sum(entry.seconds for entry in tried) > deadline:
+        time_left = deadline - time.monotonic()
+        if (MAX_SPLITS - number) * sum(entry.seconds for entry in tried) > time_left:
+            tried = sorted(tried, key=lambda entry: -entry.rank)[: -(-len(tried) // 2)]
+        if sum(entry.seconds for entry in tried) > time_left:
             return
         train, val = _divide_again(data, split, np.random.default_rng([seed, number]))
         for entry in list(tried):
@@ -390,8 +271,8 @@ def choose_config(
         results: file of results of the job to run next. Finished races, with all candidates, are in a file beside it;
             see :func:`races_file`.
         on_candidate: called with the outcome of each candidate.
-        configs: the candidates; by default :func:`candidates`, with transductive ones unless the source is tables,
-            whose models predict for other nodes. Few dense features are encoded; see :func:`with_encoding`.
+        configs: the candidates; by default those of :mod:`polybasis.train.auto_portfolio`, with transductive ones
+            unless the source is tables, whose models predict for other nodes. Few dense features are encoded.
 
     Raises:
         ValueError: if the source is a store.

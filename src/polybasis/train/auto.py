@@ -1,11 +1,12 @@
 """Chooses a model and its hyperparameters for a graph: a portfolio of configurations, raced on validation data.
 
-Candidates take turns. After each round of successive halving (Jamieson and Talwalkar, 2016), the best third continues
-where it stopped; the others drop out. The first candidates of the portfolio, which serve most graphs, share the time of
-a round; the others have turns only if time is left. A turn has enough epochs to tell candidates apart, so on a large
-graph not even all of the first candidates may be tried. On a small graph, where the first candidates finish early, the
-time that is left pays for more splits of the training and validation nodes, because few validation nodes do not tell
-good candidates apart. The rest of the time goes to training the winner, and to an ensemble of it if there is enough.
+Candidates take turns in two rounds, in the manner of successive halving (Jamieson and Talwalkar, 2016). In the first
+round, the first candidates of the portfolio, which serve most graphs, share the time; in the second, the best third of
+them. Candidates continue where they stopped. If those that share the time of a round finish early, the others have
+turns. A turn has enough epochs to tell candidates apart, so on a large graph not even all of the first candidates may
+be tried. On a small graph, the time that is left pays for more splits of the training and validation nodes, because few
+validation nodes do not tell good candidates apart. The rest of the time goes to training the winner, and to an ensemble
+of it if there is enough.
 
 Test nodes are not used. Which candidate wins depends on the speed of the machine; training its configuration again
 does not.
@@ -32,10 +33,8 @@ from polybasis.train.fitting import FullBatch, Run
 from polybasis.train.job import Job
 from polybasis.train.source import Source
 
-ROUND_ENDS = (0.45, 0.7, 0.85)  # in shares of the time limit
+ROUNDS = ((0.45, 6), (0.7, 2))  # end, as a share of the time limit, and number of candidates that share the round
 TURN_EPOCHS = 40  # that a turn has at least, until the round ends
-FIRST = 6  # candidates that share the time of a round; the others have turns in the time that these leave
-REDUCTION = 3  # a third of the candidates continues after each round
 REPEAT_SHARE = 0.75  # of the time limit; small graphs use what is left of it for more splits
 MAX_SPLITS = 5
 MAX_ENSEMBLE = 5
@@ -51,7 +50,8 @@ class Candidate:
         val_score: best score on the validation nodes, or its mean over several splits; None if training diverged.
         epochs: number of epochs on the given split.
         seconds: training time on the given split.
-        status: ``finished``, ``behind`` (dropped out), ``out of time``, ``not tried`` or ``diverged``.
+        status: ``finished``, ``behind`` (another one was better), ``out of time`` (the winner), ``not tried`` or
+            ``diverged``.
         splits: number of splits that were tried.
     """
 
@@ -95,7 +95,7 @@ class _Entry:
         start = time.monotonic()
         if self.run is None:
             self.run = _new_run(self.config, data, split, seed)
-            self.status = "out of time"
+            self.status = "behind"
         first_epoch = self.epochs
         while not self.run.finished:
             progress = self.run.train_epoch()
@@ -168,17 +168,12 @@ def race(
         raise ValueError(f"time_limit is {time_limit}; expected a positive number of seconds")
     start = time.monotonic()
     entries = [_Entry(name, config) for name, config in configs.items()]
-    alive = entries
-    for end in ROUND_ENDS:
-        training = [entry for entry in alive if not entry.finished]
-        _take_turns(training, data, split, seed, start + end * time_limit)
-        tried = [entry for entry in alive if entry.run is not None]
-        best = sorted(tried, key=lambda entry: -entry.rank)[: -(-len(tried) // REDUCTION)]
-        for entry in tried:
-            if entry not in best and not entry.finished:
-                entry.status = "behind"
-        alive = best
-    if all(entry.finished for entry in entries[:FIRST]):
+    order = entries
+    for end, sharing in ROUNDS:
+        waiting = [entry for entry in order if not entry.finished]
+        _take_turns(waiting, sharing, data, split, seed, start + end * time_limit)
+        order = sorted(entries, key=lambda entry: -entry.rank)
+    if all(entry.finished for entry in entries[: ROUNDS[0][1]]):
         _try_more_splits(entries, data, split, seed, start + REPEAT_SHARE * time_limit)
     ranked = sorted(entries, key=lambda entry: (-len(entry.scores), -entry.rank))
     first = ranked[0]
@@ -186,6 +181,8 @@ def race(
         raise OverflowError(f"all {len(entries)} candidates diverged on {data.name}; scale its features")
     if not first.finished:
         first.take_turn(data, split, seed, start + time_limit, start + time_limit)
+    if not first.finished:
+        first.status = "out of time"
     for entry in ranked:
         if on_candidate is not None:
             on_candidate(entry.outcome())
@@ -196,14 +193,16 @@ def race(
     return Race([entry.outcome() for entry in ranked], config, first.run)
 
 
-def _take_turns(entries: list[_Entry], data: NodeDataset, split: Split, seed: int, deadline: float) -> None:
+def _take_turns(
+    entries: list[_Entry], sharing: int, data: NodeDataset, split: Split, seed: int, deadline: float
+) -> None:
     """The first entries get equal shares of the time until the deadline, the others share what these do not need."""
     for number, entry in enumerate(entries):
         now = time.monotonic()
         if number > 0 and now >= deadline:
             return
-        sharing = min(FIRST, len(entries)) if number < FIRST else len(entries)
-        entry.take_turn(data, split, seed, now + (deadline - now) / (sharing - number), deadline)
+        end = min(sharing, len(entries)) if number < sharing else len(entries)
+        entry.take_turn(data, split, seed, now + (deadline - now) / (end - number), deadline)
 
 
 def _try_more_splits(entries: list[_Entry], data: NodeDataset, split: Split, seed: int, deadline: float) -> None:

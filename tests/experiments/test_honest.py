@@ -122,6 +122,19 @@ def test_the_last_result_of_a_split_counts() -> None:
     assert "| mlp | default | 2 | 75.00 |" in page
 
 
+def test_auto_is_compared_with_an_ensemble_on_campuses() -> None:
+    scores = {"auto": 0.9, "linkx": 0.8, "linkx-5": 0.85}
+    steps = (0.0, 0.01, 0.02)
+    results = {
+        row: [{**line(row, i, score + step), "dataset": "usfca72"} for i, step in enumerate(steps)]
+        for row, score in scores.items()
+    }
+    page = honest_page.readme({row: own for row, own in results.items() if row != "auto"})
+    assert "| usfca72 |  |  |  | +5.00 ± 0.00 (above) |" in page
+    assert "| linkx-5 | default" not in page  # only single models and auto have rows in the table of a data set
+    assert set(settings.ENSEMBLES) <= results.keys()
+
+
 def test_auto_is_compared_with_the_best_single_models_on_the_same_splits() -> None:
     def result(row: str, split: int, test: float, val: float, **config: object) -> dict[str, object]:
         document = {"model": {"name": row}, **config}

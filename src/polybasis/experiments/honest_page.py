@@ -24,7 +24,7 @@ def readme(results: Rows, of_the_paper: list[Result] | None = None) -> str:
         results: the results of each row.
         of_the_paper: results on the paper's data sets, with which ``auto`` is compared too.
     """
-    ensembles = {row: own for row, own in results.items() if row in ENSEMBLES}
+    campuses = _campuses(results)
     results = {row: own for row, own in results.items() if row not in ENSEMBLES}
     found = {result["dataset"] for row, own in results.items() if row != AUTO for result in own}
     known = [name for name in (*DATASETS, *MORE_DATASETS) if name in found]
@@ -45,8 +45,7 @@ def readme(results: Rows, of_the_paper: list[Result] | None = None) -> str:
         "table of the paper share its lines in `../node-classification`. To reproduce: `polybasis reproduce honest`."
     ]
     parts += [_section(name, results) for name in datasets]
-    parts += _campuses(results)
-    parts += _ensembles(ensembles, results)
+    parts += campuses
     if results.get(AUTO):
         others = [result for row, own in results.items() if row != AUTO for result in own]
         parts.append(unseen_section(results[AUTO], others + (of_the_paper or [])))
@@ -91,37 +90,20 @@ def _section(dataset: str, results: Rows) -> str:
 
 def _campuses(results: Rows) -> list[str]:
     """The residual network and ``auto`` against LINKX, which was proposed for graphs of this kind."""
-    rows, names = [], ("residual-favard", AUTO)
+    comparisons = [("residual-favard", "linkx"), (AUTO, "linkx"), (AUTO, "linkx-5"), ("linkx-5", "linkx")]
+    rows = []
     for campus in CAMPUSES:
-        own = {row: [line for line in results.get(row, []) if line["dataset"] == campus] for row in (*names, "linkx")}
-        if own["linkx"]:
-            rows.append([campus, *(_difference(own[row], own["linkx"]) for row in names)])
+        own = {row: [line for line in lines if line["dataset"] == campus] for row, lines in results.items()}
+        if own.get("linkx"):
+            rows.append([campus, *(_difference(own.get(a, []), own.get(b, [])) for a, b in comparisons)])
     if not rows:
         return []
     text = (
         "## Campuses: paired differences from LINKX\n\n"
-        "`residual-favard` and LINKX are single models; `auto` may be an ensemble of up to five."
+        "`residual-favard` and `linkx` are single models, and `linkx-5` is an ensemble of five: the mean of their "
+        "probabilities. `auto` may be an ensemble of up to five."
     )
-    return [text, markdown_table(["campus", *names], rows)]
-
-
-def _ensembles(ensembles: Rows, results: Rows) -> list[str]:
-    """Ensembles beside the single model with the same hyperparameters."""
-    rows = []
-    for row, lines in ensembles.items():
-        single, size = ENSEMBLES[row]
-        for dataset in dict.fromkeys(line["dataset"] for line in lines):
-            own = [line for line in lines if line["dataset"] == dataset]
-            one = [line for line in results[single] if line["dataset"] == dataset]
-            rows.append([dataset, single, str(size), str(len(own)), _mean(own), _mean(one), _difference(own, one)])
-    if not rows:
-        return []
-    header = ["data set", "model", "models", "splits", "ensemble", "one model", "paired difference"]
-    text = (
-        "## Ensembles\n\nAn ensemble averages the probabilities of models trained from different seeds, each at the "
-        "epoch of its best validation score."
-    )
-    return [text, markdown_table(header, rows)]
+    return [text, markdown_table(["campus", *(f"{a} against {b}" for a, b in comparisons)], rows)]
 
 
 def _mean(lines: list[Result]) -> str:

@@ -23,8 +23,9 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     "residual-optbasis": ("residual", {"filter": "optbasis"}),
     AUTO: (AUTO, {}),
 }
-# Rows of ensembles: the row of the single model, with whose hyperparameters they are trained, and the number of models.
-ENSEMBLES = {"residual-favard-3": ("residual-favard", 3)}
+# Ensembles, with which `auto` is compared because it may train one: the row of the single model, whose hyperparameters
+# they share, and the number of models.
+ENSEMBLES = {"linkx-5": ("linkx", 5)}
 Settings = dict[str, dict[str, Any]]
 LENGTH: dict[str, Any] = {"epochs": 500, "patience": 100}
 

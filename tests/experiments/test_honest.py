@@ -60,7 +60,8 @@ def test_auto_never_has_a_portfolio_chosen_on_its_graph(tmp_path: Path, monkeypa
     honest.plan_jobs(["auto"], ["cornell"], 1, tmp_path)
     regrets = read_regrets(RESULTS / MEASUREMENTS)
     without = {name: found for name, found in regrets.items() if name not in ("texas", "cornell")}
-    assert races[1].configs == portfolio(without)
+    order = list(races[1].configs or ())
+    assert order == list(portfolio(without)) != list(portfolio(regrets))
 
 
 def line(row: str, split: int, score: float) -> dict[str, object]:

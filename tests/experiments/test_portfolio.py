@@ -59,19 +59,20 @@ def test_a_graph_that_is_left_out_has_no_influence(regrets: Regrets) -> None:
     assert list(portfolio.portfolio(regrets)) != expected
 
 
-def test_without_common_settings_there_is_no_portfolio(regrets: Regrets) -> None:
-    with pytest.raises(ValueError, match="measured on all of the other data sets; run polybasis reproduce portfolio"):
+def test_without_all_measurements_there_is_no_portfolio(regrets: Regrets) -> None:
+    with pytest.raises(ValueError, match="all measurements are missing; run polybasis reproduce portfolio first"):
         portfolio.portfolio({"graph0": regrets["graph0"]}, "graph0")
-    regrets["graph1"] = {("mlp", "a setting of its own"): 0.0}
-    with pytest.raises(ValueError, match="measured on all of graph0, graph1"):
+    del regrets["graph1"]["mlp", "wide"]
+    with pytest.raises(ValueError, match="1 measurements are missing, such as mlp, wide on graph1"):
         portfolio.choose(regrets)
 
 
-def test_regrets_are_beyond_one_standard_error_and_limited(tmp_path: Path) -> None:
+def test_regrets_are_beyond_one_standard_error_and_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 100 validation nodes the best setting has 90 right, with a standard error of three nodes."""
     scores = {"best": 0.90, "as good": 0.87, "behind": 0.85, "far behind": 0.5, "diverged": None}
     path = tmp_path / MEASUREMENTS
-    for name, score in scores.items():
+    monkeypatch.setattr(portfolio, "CANDIDATES", tuple(("mlp", name) for name in scores))
+    for name, score in {**scores, "of a former version": 1.0}.items():
         line = {"dataset": "graph", "row": "mlp", "setting": name, "val_nodes": 50, "splits": 2, "val_score": score}
         append_line(path, json.dumps(line))
     found = portfolio.read_regrets(path)["graph"]
@@ -95,15 +96,16 @@ def test_candidates_and_graphs_exist() -> None:
     for row, setting in CANDIDATES:
         assert setting in settings_of(row) | FOR_AUTO.get(row, {})
     assert set(portfolio.ORIGINS) <= set(CANDIDATES)
-    assert set(portfolio.ORIGINS.values()) <= set(GRAPHS)
+    assert frozenset().union(*portfolio.ORIGINS.values()) <= set(CATALOGUE)
     with pytest.raises(ValueError, match="gcn has no setting 'strong dropout'; expected default, no decay"):
         portfolio.config_with("gcn", "strong dropout", "auto")
     assert set(GRAPHS) <= set(CATALOGUE)
     assert set().union(*FAMILIES) <= set(CATALOGUE)
 
 
-def test_graphs_of_the_same_family_are_left_out_together(regrets: Regrets) -> None:
+def test_graphs_of_the_same_family_are_left_out_together(regrets: Regrets, monkeypatch: pytest.MonkeyPatch) -> None:
     """wake73 and tufts18 are campuses: neither has a part in the portfolio for the other."""
+    monkeypatch.setattr(portfolio, "ORIGINS", {})
     common = {name: regrets[f"graph{i}"] for i, name in enumerate(("texas", "dblp"))}
     campuses = {name: regrets[f"graph{i + 2}"] for i, name in enumerate(("wake73", "tufts18"))}
     without = list(portfolio.portfolio(common))
@@ -119,6 +121,16 @@ def test_a_candidate_does_not_compete_where_it_was_found(regrets: Regrets) -> No
         found[key] = 0.0
     assert next(iter(portfolio.portfolio(regrets, "pubmed"))) == "favardgnn, strong dropout"
     assert "favardgnn, strong dropout" not in portfolio.portfolio(regrets, "actor")
+    encoded = {
+        name: {config.model.arguments.get("bins") for config in portfolio.portfolio(regrets, name).values()}
+        for name in ("tolokers", "actor")
+    }
+    assert encoded == {"tolokers": {0, None}, "actor": {None}}  # encoding was found on tolokers
+
+
+def test_all_campuses_are_a_family() -> None:
+    assert portfolio.family("penn94") == portfolio.family("wake73") >= {"usfca72", "tufts18", "cornell5"}
+    assert portfolio.family("mlp") == {"mlp"}
 
 
 def test_finished_measurements_are_not_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
@@ -131,16 +132,45 @@ def test_the_last_candidates_have_turns_only_in_time_that_the_first_leave(monkey
     assert epochs[others[0]] > 0
 
 
-def test_the_better_half_is_tried_on_more_splits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Four candidates of one second each and 5.5 seconds for four more splits: two of them, and then one, continue."""
+@pytest.mark.parametrize(("seconds", "splits"), [(16.5, [5, 5, 5, 5]), (5.5, [1, 1, 5, 5]), (1.5, [1, 1, 1, 1])])
+def test_the_better_half_is_tried_on_more_splits(
+    seconds: float, splits: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Four candidates take a second on each split. The clock stands still, so only this estimate counts."""
     monkeypatch.setattr(auto.time, "monotonic", lambda: 0.0)
+    entries = trained_entries()
+    auto._try_more_splits(entries, DATA, SPLIT, 0, seconds)
+    assert [len(entry.scores) for entry in entries] == splits
+
+
+def test_a_split_on_which_the_time_runs_out_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    entries = trained_entries()
+    clock = iter(range(10**9))
+    monkeypatch.setattr(auto.time, "monotonic", lambda: next(clock) / 10)
+    auto._try_more_splits(entries, DATA, SPLIT, 0, 17.0)  # the first split has 170 of 240 epochs
+    assert [len(entry.scores) for entry in entries] == [1, 1, 1, 1]
+
+
+def trained_entries() -> list[auto._Entry]:
+    """The candidates after training on one split for a second each; the last one is the best."""
     entries = []
     for i, (name, config) in enumerate(auto_portfolio.candidates(DATA, transductive=True).items()):
         entries.append(auto._Entry(name, config))
         entries[-1].take_turn(DATA, SPLIT, 0, LONG, LONG)
         entries[-1].scores, entries[-1].seconds = [float(i)], 1.0
-    auto._try_more_splits(entries, DATA, SPLIT, 0, 5.5)
-    assert [len(entry.scores) for entry in entries] == [1, 1, 2, auto.MAX_SPLITS]
+    return entries
+
+
+def test_other_splits_have_as_many_nodes_of_every_class() -> None:
+    """Also with so few validation nodes that a class has less than one of them."""
+    many = replace(DATA, y=torch.arange(240) % 40, classes=(), identity="")
+    for data, split in ((DATA, SPLIT), (many, pb.data.Split(torch.arange(100), torch.arange(100, 103), SPLIT.test))):
+        train, val = auto._divide_again(data, split, np.random.default_rng(0))
+        assert (len(train), len(val)) == (len(split.train), len(split.val))
+        assert torch.equal(torch.cat([train, val]).sort().values, torch.cat([split.train, split.val]).sort().values)
+    train, val = auto._divide_again(DATA, SPLIT, np.random.default_rng(0))
+    before, after = (torch.bincount(DATA.y[part]) / len(part) for part in (SPLIT.val, val))
+    assert (before - after).abs().max() < 1.5 / len(val)
 
 
 def test_the_rest_of_the_time_is_for_an_ensemble(tmp_path: Path) -> None:
@@ -181,7 +211,7 @@ def test_divergence_on_another_split_is_not_a_perfect_error(monkeypatch: pytest.
 
     monkeypatch.setattr(auto.Run, "train_epoch", diverging)
     first, second = auto.race(configs, numbers, SPLIT, time_limit=LONG).candidates
-    assert (first.name, first.splits) == ("0.01", auto.MAX_SPLITS)
+    assert (first.name, first.splits) == ("0.01", 2)
     assert (second.name, second.splits) == ("0.001", 1)
 
 
@@ -215,6 +245,9 @@ def test_a_race_is_not_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert len(epochs) == 60 * (auto.MAX_ENSEMBLE - 1)  # the first model was trained in the race
     monkeypatch.setattr(auto, "race", None)  # a call would fail
     assert auto.choose_config(source, "stratified", 0, 0, LONG, results) == chosen
+    monkeypatch.setattr(auto_portfolio, "PORTFOLIO", tuple(reversed(PORTFOLIO)))  # another order is another race
+    with pytest.raises(TypeError):
+        auto.choose_config(source, "stratified", 0, 0, LONG, results)
     for changed in (("stratified", 1, 0, LONG), ("per-class", 0, 0, LONG), ("stratified", 0, 0, 30.0)):
         with pytest.raises(TypeError):
             auto.choose_config(source, *changed, results)

@@ -72,7 +72,7 @@ def train(
     store, models train in batches; to use several processes, run
     torchrun --nproc-per-node 2 -m polybasis train STORE.
 
-    --model auto trains a small portfolio of models on each split, compares them on the validation nodes and trains the
+    --model auto trains a portfolio of models on each split, compares them on the validation nodes and trains the
     best one. All candidates are listed in a file next to the results.
 
     For your own tables, 20 % of the labelled nodes are held out for testing. The test score is printed with its 95 %

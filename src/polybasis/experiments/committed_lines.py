@@ -34,6 +34,8 @@ WITHOUT_TRAINING = (
     "responses.py",
     "version.py",
     "data/images.py",
+    "train/auto.py",
+    "train/auto_portfolio.py",
     "train/presets.py",
     "train/results.py",
     "train/study_file.py",

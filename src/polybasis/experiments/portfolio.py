@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from polybasis.data.dataset import NodeDataset
-from polybasis.data.entries import CAMPUSES
+from polybasis.data.entries import CAMPUSES, LINKX_CAMPUSES
 from polybasis.experiments.settings import config_with
 from polybasis.files import append_line, read_lines
 from polybasis.train.auto_portfolio import with_encoding
@@ -57,19 +57,29 @@ GRAPHS = (
     "texas", "cornell", "chameleon-filtered", "squirrel", "actor", "citeseer", "pubmed", "dblp", "coauthor-cs",
     "blogcatalog", "amazon-computers", "tolokers", "wake73", "tufts18", "mine-board",
 )  # fmt: skip
-# The graphs on which hyperparameters of a candidate were found: by the authors of FavardGNN or for this package.
+# The graphs on which these hyperparameters were tried by hand (results/honest/explored.jsonl), or on which the authors
+# of FavardGNN found them.
+EXPLORED = frozenset(("chameleon-filtered", "usfca72", "vassar85", "wake73", "tufts18", "vermont70", "uchicago30"))
 ORIGINS = {
-    ("favardgnn", "features without dropout"): "pubmed",
-    ("favardgnn", "strong dropout"): "actor",
-    ("residual-favard", "three blocks"): "tolokers",
+    ("favardgnn", "features without dropout"): frozenset(("pubmed",)),
+    ("favardgnn", "strong dropout"): frozenset(("actor",)),
+    ("linkx", "more decay"): frozenset(("usfca72",)),
+    ("residual-gcn", "adjacency"): EXPLORED,
+    ("residual-favard", "adjacency"): EXPLORED,
+    ("residual-favard", "jumping"): frozenset(("amazon-computers",)),
+    ("residual-favard", "three blocks"): frozenset(("tolokers",)),
 }
+ENCODING_ORIGIN = "tolokers"  # the graph on which it was found that residual networks gain from encoded features
 # Related graphs: published together, subsets of one another, or of the same construction.
 FAMILIES = (
     frozenset(("chameleon", "squirrel", "chameleon-filtered", "squirrel-filtered")),
     frozenset(("texas", "cornell", "wisconsin")),
     frozenset(("tolokers", "roman-empire", "amazon-ratings", "questions")),
     frozenset(("minesweeper", "mine-board")),
-    frozenset(CAMPUSES),
+    frozenset(("cora", "citeseer", "pubmed", "cora-ml", "cora-full", "citeseer-full", "pubmed-full")),
+    frozenset(("amazon-computers", "amazon-photo")),
+    frozenset(("coauthor-cs", "coauthor-physics")),
+    frozenset((*CAMPUSES, *LINKX_CAMPUSES)),
 )
 Key = tuple[str, str]
 Regrets = dict[str, dict[Key, float]]
@@ -170,8 +180,9 @@ def read_regrets(path: Path) -> Regrets:
     scores: Regrets = {}
     nodes: dict[str, int] = {}
     for line in read_lines(path):
-        nodes[line["dataset"]] = line["val_nodes"] * line["splits"]
-        scores.setdefault(line["dataset"], {})[line["row"], line["setting"]] = line["val_score"] or 0.0
+        if (line["row"], line["setting"]) in CANDIDATES:  # those of former versions do not compete
+            nodes[line["dataset"]] = line["val_nodes"] * line["splits"]
+            scores.setdefault(line["dataset"], {})[line["row"], line["setting"]] = line["val_score"] or 0.0
     regrets = {}
     for dataset, found in scores.items():
         best = max(found.values())
@@ -189,13 +200,14 @@ def choose(regrets: Regrets) -> list[Key]:
         regrets: regrets by data set and candidate.
 
     Raises:
-        ValueError: if no candidate was measured on every data set.
+        ValueError: if a candidate was not measured on every data set.
     """
-    known = sorted(set.intersection(*map(set, regrets.values()))) if regrets else []
-    if not known:
+    known = sorted(set().union(*regrets.values()))
+    missing = [(name, key) for name, found in regrets.items() for key in known if key not in found]
+    if missing or not known:
+        example = f", such as {', '.join(missing[0][1])} on {missing[0][0]}" if missing else ""
         raise ValueError(
-            f"no candidate was measured on all of {', '.join(regrets) or 'the other data sets'}; run polybasis "
-            "reproduce portfolio first"
+            f"{len(missing) or 'all'} measurements are missing{example}; run polybasis reproduce portfolio first"
         )
     table = np.array([[found[key] for key in known] for found in regrets.values()])  # (data sets, candidates)
     own, best = table.mean(axis=0), np.full((len(table), 1), MAX_REGRET)
@@ -213,7 +225,7 @@ def portfolio(regrets: Regrets, unseen: str | None = None, transductive: bool = 
 
     Args:
         regrets: regrets by data set and candidate.
-        unseen: data set to be tested on; regrets on its family, and candidates that originate there, are not used.
+        unseen: data set to be tested on; regrets on its family, and candidates that were found on it, are not used.
             None: use all.
         transductive: admit models that can predict only for the nodes they were trained on.
     """
@@ -222,12 +234,15 @@ def portfolio(regrets: Regrets, unseen: str | None = None, transductive: bool = 
         name: {
             key: regret
             for key, regret in found.items()
-            if (transductive or not _is_transductive(*key)) and ORIGINS.get(key) not in left_out
+            if (transductive or not _is_transductive(*key)) and unseen not in ORIGINS.get(key, ())
         }
         for name, found in regrets.items()
         if name not in left_out
     }
-    return {f"{row}, {setting}": config_with(row, setting, "auto") for row, setting in choose(used)}
+    configs = {f"{row}, {setting}": config_with(row, setting, "auto") for row, setting in choose(used)}
+    if unseen == ENCODING_ORIGIN:
+        return {name: _without_encoding(config) for name, config in configs.items()}
+    return configs
 
 
 def family(dataset: str) -> frozenset[str]:
@@ -237,3 +252,7 @@ def family(dataset: str) -> frozenset[str]:
 
 def _is_transductive(row: str, setting: str) -> bool:
     return row == "linkx" or setting in ("label reuse", "adjacency")
+
+
+def _without_encoding(config: Config) -> Config:
+    return config.replace(bins=0) if config.model.name == "residual" else config

@@ -38,12 +38,13 @@ def unseen_section(auto: list[Result], others: list[Result]) -> str:
         rows.append([dataset, str(len(own)), str(len(tuned)), f"{score:.2f}", by_validation, *cells])
     text = (
         "## auto on unseen graphs\n\n"
-        f"`auto` with a limit of 60 seconds on {len(rows)} graphs. It is compared with the tuned single models that "
-        "have results on the same splits: with the one that has the best mean validation score, which is what tuning "
-        "would select, and with the one that has the best mean test score, which nobody can select. The portfolio of "
-        "`auto` is chosen anew for each graph, without measurements on that graph or on related ones (for a campus, "
-        "all other campuses), and without candidates whose hyperparameters were found there. `auto` may train an "
-        "ensemble of up to five models."
+        f"`auto` with a limit of 60 seconds on {len(rows)} graphs. It is compared with the single models that have "
+        "results on the same splits, with tuned or published hyperparameters: with the one that has the best mean "
+        "validation score, which is what tuning would select, and with the one that has the best mean test score, "
+        "which nobody can select. The portfolio of `auto` is chosen anew for each graph, without measurements on that "
+        "graph or on related ones (for a campus, all other campuses). Candidates whose hyperparameters we tried by "
+        "hand on a graph do not compete there, and features of tolokers are not encoded. `auto` may train an ensemble "
+        "of up to five models."
     )
     if not rows:
         return text

@@ -173,7 +173,7 @@ def race(
         waiting = [entry for entry in order if not entry.finished]
         _take_turns(waiting, sharing, data, split, seed, start + end * time_limit)
         order = sorted(entries, key=lambda entry: -entry.rank)
-    if all(entry.finished for entry in entries[: ROUNDS[0][1]]):
+    if order[0].finished and all(entry.finished for entry in entries[: ROUNDS[0][1]]):
         _try_more_splits(entries, data, split, seed, start + REPEAT_SHARE * time_limit)
     ranked = sorted(entries, key=lambda entry: (-len(entry.scores), -entry.rank))
     first = ranked[0]
@@ -208,40 +208,41 @@ def _take_turns(
 def _try_more_splits(entries: list[_Entry], data: NodeDataset, split: Split, seed: int, deadline: float) -> None:
     """Trains finished entries on more splits; the better half continues if there is not enough time for all.
 
-    These are other splits of the training and validation nodes, the same for each entry. An entry that diverges on one
-    of them is not tried again, so it ranks behind those that have been tried on all.
+    These are other splits of the training and validation nodes, the same for each entry. A split on which the time runs
+    out does not count. An entry that diverges on one of them is not tried again, so it ranks behind those that have
+    been tried on all.
     """
     tried = [entry for entry in entries if entry.finished and entry.scores]
     for number in range(1, MAX_SPLITS):
         time_left = deadline - time.monotonic()
         if (MAX_SPLITS - number) * sum(entry.seconds for entry in tried) > time_left:
-            tried = sorted(tried, key=lambda entry: -entry.rank)[: -(-len(tried) // 2)]
-        if sum(entry.seconds for entry in tried) > time_left:
+            tried = sorted(tried, key=lambda entry: -entry.rank)[: max(2, -(-len(tried) // 2))]
+        if len(tried) < 2 or sum(entry.seconds for entry in tried) > time_left:
             return
         train, val = _divide_again(data, split, np.random.default_rng([seed, number]))
-        for entry in list(tried):
-            run = _new_run(entry.config, data, Split(train, val, split.test), seed)
+        runs = [_new_run(entry.config, data, Split(train, val, split.test), seed) for entry in tried]
+        for run in runs:
             while not run.finished:
+                if time.monotonic() >= deadline:
+                    return
                 run.train_epoch()
+        for entry, run in zip(tried, runs, strict=True):
             if run.kept:
                 entry.scores.append(run.best_score)
-            else:
-                tried.remove(entry)
+        tried = [entry for entry, run in zip(tried, runs, strict=True) if run.kept]
 
 
 def _divide_again(data: NodeDataset, split: Split, rng: np.random.Generator) -> tuple[torch.Tensor, torch.Tensor]:
-    """Draws new training and validation nodes from both; of classes, each as large a share as before."""
-    nodes = torch.cat([split.train, split.val]).numpy()
-    share = len(split.train) / len(nodes)
-    group = data.y.numpy()[nodes] if data.target == "classification" else np.zeros(len(nodes))
-    train, val = [], []
-    for value in np.unique(group):
-        shuffled = rng.permutation(nodes[group == value])
-        end = round(share * len(shuffled))
-        train.append(shuffled[:end])
-        val.append(shuffled[end:])
-    parts = (torch.from_numpy(np.sort(np.concatenate(part))) for part in (train, val))
-    return next(parts), next(parts)
+    """Draws new training and validation nodes from both, as many as before; every class is divided like the others."""
+    nodes = rng.permutation(torch.cat([split.train, split.val]).numpy())
+    if data.target == "classification":
+        y = data.y.numpy()[nodes]
+        position = np.empty(len(nodes))  # of a node in its class, between 0 and 1
+        for value, size in zip(*np.unique(y, return_counts=True), strict=True):
+            position[y == value] = (np.arange(size) + rng.random()) / size
+        nodes = nodes[np.argsort(position, kind="stable")]
+    train, val = np.split(nodes, [len(split.train)])
+    return torch.from_numpy(np.sort(train)), torch.from_numpy(np.sort(val))
 
 
 def _new_run(config: Config, data: NodeDataset, split: Split, seed: int) -> Run:
@@ -284,8 +285,9 @@ def choose_config(
         configs = candidates(data, transductive=source.kind != "tables")
     else:
         configs = {name: with_encoding(config, data).for_own_data() for name, config in configs.items()}
-    portfolio = {name: config.to_dict() for name, config in configs.items()}
-    identity = [portfolio, source.identity, protocol, split, seed, time_limit]
+    portfolio = [[name, config.to_dict()] for name, config in configs.items()]  # their order matters
+    rules = [ROUNDS, TURN_EPOCHS, REPEAT_SHARE, MAX_SPLITS, MAX_ENSEMBLE]
+    identity = [portfolio, rules, source.identity, protocol, split, seed, time_limit]
     key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
     with exclusive(races / key, f"is choosing a model for split {split} of {data.name}"):
         for line in read_lines(races):

@@ -109,7 +109,8 @@ def portfolio(
 ) -> None:
     """Choose the portfolio of --model auto: train each candidate on many graphs, compare them on validation data.
 
-    Finished measurements are not repeated. Prints the portfolio, the candidate that serves most graphs first.
+    Finished measurements are not repeated. Prints the portfolio, the candidate that serves most graphs first; and the
+    one for tables, without models that can predict only for the nodes they were trained on.
     """
     import torch
 
@@ -122,9 +123,15 @@ def portfolio(
 
     names = parse_names(datasets, choice.GRAPHS, "data set")
     choice.measure_all(names, out, data_root, time_limit, jobs or torch.get_num_threads(), show)
-    chosen = list(choice.portfolio(choice.read_regrets(out / choice.MEASUREMENTS)))
+    regrets = choice.read_regrets(out / choice.MEASUREMENTS)
+    chosen = {
+        "all models": list(choice.portfolio(regrets)),
+        "models that can predict for new nodes": list(choice.portfolio(regrets, transductive=False)),
+    }
     if as_json:
         print_json(chosen)
     else:
-        for number, name in enumerate(chosen, 1):
-            console.print(f"{number}. {name}", highlight=False)
+        for title, candidates in chosen.items():
+            console.print(f"Portfolio of {title}:")
+            for number, name in enumerate(candidates, 1):
+                console.print(f"{number}. {name}", highlight=False)

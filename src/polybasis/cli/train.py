@@ -86,8 +86,7 @@ def train(
 
       polybasis train --edges edges.csv --features features.csv --labels labels.csv --out model
 
-      polybasis train --edges payments.tsv.gz --merge sum --features accounts.parquet --target fraud --drop name \\
-        --calibrate auto --threshold precision=0.8 --out model
+      polybasis train --edges payments.tsv.gz --merge sum --features users.parquet --target fraud --calibrate auto
     """
     import torch
 

@@ -6,6 +6,7 @@ quickly.
 
 from __future__ import annotations
 
+import difflib
 import os
 from collections.abc import Callable
 from dataclasses import replace
@@ -55,7 +56,10 @@ def is_installed(name: str, root: str | Path | None = None) -> bool:
 
 
 def unknown_dataset(name: str) -> ValueError:
-    """The error for a name that is not in the catalogue."""
+    """The error for a name that is not in the catalogue, with the name that may have been meant."""
+    close = difflib.get_close_matches(name, CATALOGUE, n=1, cutoff=0.75)
+    if close:
+        return ValueError(f"unknown data set {name!r}; did you mean {close[0]!r}? polybasis datasets lists all names")
     names = ", ".join(known for known in CATALOGUE if known not in CAMPUSES)
     return ValueError(f"unknown data set {name!r}; expected one of {names}, or a campus such as {CAMPUSES[0]}")
 

@@ -10,6 +10,7 @@ import torch
 
 import polybasis as pb
 from polybasis.experiments import campuses
+from polybasis.train.results import summarize
 
 RESULTS = Path(__file__).parents[2] / "results" / "campuses"
 
@@ -71,6 +72,7 @@ def test_models_that_were_trained_together_are_not_trained_again(
     seen: list[object] = []
     found = campuses.train_together("mlp", tmp_path, on_campus=seen.append)
     assert found == seen
+    assert len(summarize(found)) == len(campuses.TEST_CAMPUSES)
     assert {(line["dataset"], line["split"]) for line in found} == {
         (name, i) for name in campuses.TEST_CAMPUSES for i in range(5)
     }

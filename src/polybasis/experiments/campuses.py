@@ -134,6 +134,7 @@ def train_together(
                 "key": _key(config, name, i),
                 "model": config.model.name,
                 "dataset": name,
+                "preset": config.preset,
                 "protocol": "linkx",
                 "split": i,
                 "metric": campus.metric,

@@ -183,7 +183,7 @@ def test_help_version_and_completion_are_fast(arguments: list[str], environment:
 def test_unknown_name() -> None:
     with pytest.raises(ValueError, match="unknown data set 'cameleon'; did you mean 'chameleon'"):
         load("cameleon")
-    with pytest.raises(ValueError, match="unknown data set 'mine'; expected one of chameleon, .* or a campus such as"):
+    with pytest.raises(ValueError, match=r"unknown data set 'mine'; expected one of chameleon, .* or a campus such as"):
         load("mine")
 
 

@@ -154,3 +154,8 @@ def largest_graph() -> tuple[str, str, str]:
     """Millions of nodes, minutes and GiB of the largest precomputation."""
     line = max(read_lines(RESULTS / "scale" / "sizes.jsonl"), key=lambda line: int(line["nodes"]))
     return f"{line['nodes'] / 1e6:.0f}", f"{line['seconds'] / 60:.1f}", f"{line['peak_memory'] / 2**30:.2f}"
+
+
+def cells(line: str) -> list[str]:
+    """The cells of a row of a Markdown table; none of another line."""
+    return [cell.strip() for cell in line.strip().strip("|").split("|")] if line.startswith("|") else []

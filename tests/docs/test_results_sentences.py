@@ -16,9 +16,10 @@ import pytest
 from polybasis.experiments import honest_page
 from polybasis.experiments.classification_against_paper import TUNED_SPLITS
 from polybasis.experiments.classification_rows import BASELINES, Rows
+from polybasis.experiments.honest_sets import CAMPUSES
 from polybasis.experiments.node_classification import DATASETS, PAPER_MODELS
 from polybasis.files import read_lines
-from polybasis.train.results import Difference
+from polybasis.train.results import Difference, read_results
 
 from . import quoted_results as quoted
 from .quoted_results import ENSEMBLE, FIRST, FRESH, NAMES, PAGE, README, RESIDUAL_FAVARD, RESIDUAL_GCN, STRONG, WORDS
@@ -149,6 +150,42 @@ def rounded_gains() -> list[str]:
     return [WORDS[math.ceil(quoted.gain("tolokers"))], WORDS[math.floor(min(losses))]]
 
 
+def auto_on_unseen_graphs() -> list[str]:
+    """The mean difference of auto from the best model on validation, the number of graphs, and those far below."""
+    section = (quoted.RESULTS / "honest" / "README.md").read_text().split("## auto on unseen graphs")[1]
+    found = {
+        row[0]: float(row[6]) for row in map(quoted.cells, section.splitlines()) if len(row) == 9 and row[1].isdigit()
+    }
+    far = {name: value for name, value in found.items() if value < -3}
+    worst = [word for name, value in far.items() for word in (name, f"{value:+.2f}")]
+    return [f"{-statistics.mean(found.values()):.2f}", str(len(found)), *worst]
+
+
+def auto_with_encoding() -> list[str]:
+    """How far auto with encoded features is below the residual Favard network on the same splits of tolokers."""
+    encoded = read_results(quoted.RESULTS / "honest" / "tolokers-encoded.jsonl")
+    splits = {line["split"]: line["test_score"] for line in encoded}
+    tuned = {line["split"]: line["test_score"] for line in STRONG.groups["tolokers", *RESIDUAL_FAVARD]}
+    return [f"{100 * statistics.mean(tuned[i] - score for i, score in splits.items()):.2f}"]
+
+
+def above_linkx(row: str, reference: str) -> list[str]:
+    """The number of campuses on which a row is above another one, and their names."""
+    found = {name: STRONG.difference(name, (row, ""), (reference, "")) for name in CAMPUSES}
+    above, _, _ = by_verdict({(row, name): difference for name, difference in found.items()})
+    return [WORDS[len(above)], ", ".join(name for _, name in above)]
+
+
+def across_campuses() -> list[str]:
+    """OptBasisGNN trained on other campuses and on each alone, and how many models differ significantly."""
+    page = (quoted.RESULTS / "campuses" / "README.md").read_text()
+    rows = {row[0]: row for row in map(quoted.cells, page.splitlines()) if len(row) == 5}
+    together, alone = rows["optbasisgnn"][1:3]
+    intervals = [re.fullmatch(r"([+-]\S+) ± (\S+)", row[3]) for row in rows.values()]
+    differ = [found for found in intervals if found and abs(float(found[1])) > float(found[2])]
+    return [together, alone, WORDS[len(differ)], WORDS[sum(found is not None for found in intervals)]]
+
+
 SENTENCES: list[tuple[Path, str, Callable[[], Sequence[str]]]] = [
     (PAGE, r"All (\w+) cells that we ran agree", lambda: [WORDS[sum(agreeing_cells())]]),
     (PAGE, r"\| all (\d+) cells", lambda: [str(sum(agreeing_cells()))]),
@@ -195,6 +232,24 @@ SENTENCES: list[tuple[Path, str, Callable[[], Sequence[str]]]] = [
         chameleon_filtered,
     ),
     (PAGE, r"features on all ten splits are within (\w+) points", lambda: [WORDS[math.ceil(validation_range())]]),
+    (
+        PAGE,
+        rf"is {POINTS} points below the single model .+? in the mean over (\d+) graphs. "
+        r"It is more than three points below only on (\w+) \((.+?)\)",
+        auto_on_unseen_graphs,
+    ),
+    (PAGE, rf"encoded, as `auto` does by default, it is {POINTS} points below", auto_with_encoding),
+    (
+        PAGE,
+        r"Favard network is above LINKX on (\w+) \((.+?)\) and `auto` on (\w+) \((.+?)\)",
+        lambda: above_linkx("residual-favard", "linkx") + above_linkx("auto", "linkx"),
+    ),
+    (PAGE, r"five LINKX models, `auto` is above on (\w+)", lambda: above_linkx("auto", "linkx-5")[:1]),
+    (
+        PAGE,
+        rf"OptBasisGNN trained on twenty other campuses has {POINTS} % .+? alone {POINTS} %; (\w+) of (\w+) models",
+        across_campuses,
+    ),
     (
         PAGE,
         r"All (\w+) ensembles beat our single published model on the same splits, and (\w+) differs",

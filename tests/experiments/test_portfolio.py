@@ -13,8 +13,8 @@ import polybasis as pb
 from polybasis.data.catalogue import CATALOGUE
 from polybasis.experiments import portfolio
 from polybasis.experiments.portfolio import CANDIDATES, FAMILIES, GRAPHS, MAX_REGRET, MEASUREMENTS, Regrets
-from polybasis.experiments.settings import FOR_AUTO, settings_of
-from polybasis.files import append_line
+from polybasis.experiments.settings import config_with, settings_of
+from polybasis.files import append_line, read_lines
 from polybasis.train import auto_portfolio
 
 RESULTS = Path(__file__).parents[2] / "results" / "honest"
@@ -92,13 +92,17 @@ def test_auto_has_the_portfolios_of_the_committed_measurements() -> None:
         assert bool(needs_labels or needs_rows) == transductive
 
 
+def test_candidates_have_the_measured_configurations() -> None:
+    measured = {(line["row"], line["setting"]): line["config"] for line in read_lines(RESULTS / MEASUREMENTS)}
+    assert {key: config_with(*key, "auto").to_dict() for key in CANDIDATES} == measured
+
+
 def test_candidates_and_graphs_exist() -> None:
-    for row, setting in CANDIDATES:
-        assert setting in settings_of(row) | FOR_AUTO.get(row, {})
+    assert {f"{row}, {setting}" for row, setting in CANDIDATES} == set(auto_portfolio.CANDIDATES)
     assert set(portfolio.ORIGINS) <= set(CANDIDATES)
     assert frozenset().union(*portfolio.ORIGINS.values()) <= set(CATALOGUE)
     with pytest.raises(ValueError, match="gcn has no setting 'strong dropout'; expected default, no decay"):
-        portfolio.config_with("gcn", "strong dropout", "auto")
+        config_with("gcn", "strong dropout", "auto")
     assert set(GRAPHS) <= set(CATALOGUE)
     assert set().union(*FAMILIES) <= set(CATALOGUE)
 

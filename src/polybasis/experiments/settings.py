@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from polybasis.train.auto_portfolio import ADJACENCY, CANDIDATES, LENGTH
 from polybasis.train.config import Config
 
 AUTO = "auto"
@@ -27,7 +28,6 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
 # they share, and the number of models.
 ENSEMBLES = {"linkx-5": ("linkx", 5)}
 Settings = dict[str, dict[str, Any]]
-LENGTH: dict[str, Any] = {"epochs": 500, "patience": 100}
 
 # Networks of residual blocks, with any filter.
 RESIDUAL: Settings = {
@@ -36,15 +36,7 @@ RESIDUAL: Settings = {
     "jumping": {"blocks": 2, "dropout": 0.5, "jumping": True, "lr": 0.01},
     "label reuse": {"blocks": 1, "hidden": 128, "dropout": 0.5, "jumping": True, "label_reuse": 0.5},
     "feature dropout": {"blocks": 2, "dropout": 0.5, "feature_dropout": 0.5, "lr": 0.01},
-    "adjacency": {
-        "blocks": 1,
-        "K": 2,
-        "dropout": 0.5,
-        "feature_dropout": 0.5,
-        "adjacency": True,
-        "lr": 0.01,
-        "weight_decay": 1e-3,
-    },
+    "adjacency": ADJACENCY,
 }
 # A filter between linear layers, or none.
 SHALLOW: Settings = {
@@ -63,24 +55,6 @@ LINKX: Settings = {
     "label reuse": {"label_reuse": 0.5},
     "narrow": {"hidden": 32, "weight_decay": 1e-3},
 }
-# Further settings by row, which compete for a place in the portfolio of `auto` only. Those of favardgnn follow what its
-# authors found best on pubmed and on actor.
-FOR_AUTO: dict[str, Settings] = {
-    "favardgnn": {
-        "features without dropout": {
-            "dropout": 0.0,
-            "lr": {"linear": 0.05, "coefficients": 0.005, "recurrence": 0.005},
-            "weight_decay": {"linear": 1e-3, "coefficients": 0.0, "recurrence": 0.0},
-        },
-        "strong dropout": {
-            "dropout": 0.7,
-            "dropout2": 0.7,
-            "lr": 0.05,
-            "weight_decay": {"linear": 1e-5, "coefficients": 1e-3, "recurrence": 0.0},
-        },
-    },
-    "residual-favard": {"three blocks": {"blocks": 3, "dropout": 0.3, "lr": 0.02}},
-}
 
 
 def settings_of(row: str) -> Settings:
@@ -91,10 +65,12 @@ def settings_of(row: str) -> Settings:
 
 
 def config_with(row: str, setting: str, preset: str) -> Config:
-    """The configuration of a row with one of its settings."""
+    """The configuration of a row with one of its settings, or with one that is a candidate of ``auto`` only."""
     model, arguments = ROWS[row]
-    further = {name: {**LENGTH, **values} for name, values in FOR_AUTO.get(row, {}).items()}
-    known = {**settings_of(row), **further}
-    if setting not in known:
+    known = settings_of(row)
+    if setting in known:
+        return Config.of(model, **arguments, **known[setting], preset=preset)
+    if f"{row}, {setting}" not in CANDIDATES:
         raise ValueError(f"{row} has no setting {setting!r}; expected {', '.join(known)}")
-    return Config.of(model, **arguments, **known[setting], preset=preset)
+    _, arguments = CANDIDATES[f"{row}, {setting}"]
+    return Config.of(model, **LENGTH, **arguments, preset=preset)

@@ -207,6 +207,11 @@ SENTENCES: list[tuple[Path, str, Callable[[], Sequence[str]]]] = [
         cells_of_baselines,
     ),
     (PAGE, r"Only (\w+) is above the paper's best model", above_the_paper),
+    (
+        PAGE,
+        rf"on twenty fresh splits it has {INTERVAL}",
+        lambda: [quoted.shown(FRESH, "squirrel", ("favardgnn", "tuned"))],
+    ),
     (PAGE, rf"graph with (\d+) million nodes takes {POINTS} minutes on two cores", lambda: quoted.largest_graph()[:2]),
     (PAGE, r"gains almost (\w+) points on tolokers, but loses (\w+) or more on the smallest graphs", rounded_gains),
     (PAGE, r"gains almost (\w+) points over FavardGNN", lambda: rounded_gains()[:1]),

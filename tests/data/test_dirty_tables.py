@@ -421,6 +421,23 @@ def test_a_point_is_never_a_decimal_point_next_to_a_decimal_comma(tmp_path: Path
         read_tables(**write(tmp_path, edges=edges))
 
 
+@pytest.mark.parametrize(("mark", "stray", "name"), [(",", "24.00", "comma"), (".", "0,125", "point")])
+def test_a_stray_decimal_mark_is_a_problem_of_its_line_only(mark: str, stray: str, name: str, tmp_path: Path) -> None:
+    """The decimal mark of most numbers is that of the file, in weights, features and targets."""
+    numbers = [f"{i}{mark}5" for i in range(60)]
+    numbers[30] = stray
+    edges = "s;t;w\n" + lines(60, lambda i: f"n{i};n{(i + 1) % 60};{numbers[i]}")
+    features = "node;age;income\n" + lines(60, lambda i: f"n{i};{numbers[i]};{numbers[i]}")
+    with pytest.raises(TableError, match="3 problems") as raised:
+        read_tables(**write(tmp_path, edges=edges, features=features), target="income")
+    what = f"'{stray}' is not a number; write decimals with a {name}, as most numbers of the file do"
+    assert [problem.rpartition("/")[2] for problem in raised.value.problems] == [
+        f"edges.csv:32: column 'w', edge 'n30' - 'n31': {what}",
+        f"features.csv:32: column 'age', node 'n30': {what}",
+        f"features.csv:32: column 'income', node 'n30': {what}",
+    ]
+
+
 def test_numbers_with_thousands_separators_are_not_categories(tmp_path: Path) -> None:
     rows = lines(30, lambda i: f"n{i};{i + 1}.{100 + i},50;{'x' if i % 2 else 'y'}")
     files = write(tmp_path, edges="s,t\nn0,n1\n", features="node;sales;kind\n" + rows)

@@ -402,6 +402,21 @@ def test_many_problems_of_several_files_are_reported_together(tmp_path: Path, mo
     assert (str(again), again.problems) == (str(raised.value), raised.value.problems)
 
 
+def test_advice_follows_the_first_problem_of_its_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    features = "node,age\n" + lines(30, lambda i: f"n{i},{i / 2}") + "n30,x\nn30,2\nn31,y\n"
+    with pytest.raises(TableError) as raised:
+        read_tables(**write(Path(), edges="source,target\nn0,n1\n", features=features))
+    correct = "correct the cells, leave them empty, or drop the column with drop=[..] or --drop"
+    assert str(raised.value).splitlines() == [
+        "3 problems in the files:",
+        f"features.csv:32: column 'age', node 'n30': 'x' is not a number; {correct}",
+        "features.csv:33: column 'node': duplicate node 'n30' (first on line 32); keep one row for each node, or name "
+        "the column of the nodes with id=.. or --id",
+        "features.csv:34: column 'age', node 'n31': 'y' is not a number",
+    ]
+
+
 def test_a_frequent_problem_does_not_hide_another(tmp_path: Path) -> None:
     files = write(
         tmp_path,

@@ -524,8 +524,16 @@ def test_a_missing_file_and_wrong_options_are_refused(tmp_path: Path) -> None:
     for options, message in (
         ({"merge": "add"}, "merge is 'add'; expected one of sum, mean, max, first"),
         ({"drop": "f1"}, "drop is 'f1'; expected a list of names"),
-        ({"drop": ["f1", "f9"]}, "drop: no table has 'f9'; check the spelling"),
-        ({"id": "user"}, "id: no table of features or labels has a column 'user'"),
+        (
+            {"drop": ["f1", "f9"]},
+            r"edges.csv and \S+features.csv: no column 'f9' \(drop, --drop\); "
+            "the columns are 'source', 'target', 'node', 'f1', 'f2'",
+        ),
+        (
+            {"id": "user"},
+            r"features.csv and \S+labels.csv: no column 'user' \(id, --id\); "
+            "the columns are 'node', 'f1', 'f2', 'class'",
+        ),
         ({"target": "fraud"}, r"labels.csv: no column 'fraud' \(target, --target\); the columns are 'node', 'class'"),
     ):
         with pytest.raises(ValueError, match=message):
@@ -534,3 +542,6 @@ def test_a_missing_file_and_wrong_options_are_refused(tmp_path: Path) -> None:
         read_tables(files["edges"], target="class")
     with pytest.raises(FileNotFoundError, match=r"none\.csv does not exist"):
         read_tables(files["edges"], tmp_path / "none.csv")
+    matrix = write(tmp_path, edges__mtx="%%MatrixMarket matrix coordinate pattern general\n2 2 1\n1 2\n")
+    with pytest.raises(ValueError, match=r"no table has the column 'fee' \(drop, --drop\)"):
+        read_tables(matrix["edges"], drop=["fee"])

@@ -185,7 +185,11 @@ def test_the_same_codes_in_parquet(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"categorical": ["zap"]}, "categorical: the table of features has no column 'zap'; check the spelling"),
+        (
+            {"categorical": ["zap"]},
+            r"accounts.csv: no column 'zap' \(categorical, --categorical\); the columns are 'user', 'age', 'zip'",
+        ),
+        ({"numeric": ["weight"]}, r"accounts.csv: no column 'weight' \(numeric, --numeric\); the columns are 'user'"),
         ({"numeric": ["plan"]}, "column 'plan', node 'u0': '(basic|pro)' is not a number"),
         ({"categorical": ["zip"], "numeric": ["zip"]}, "column 'zip' is listed as both categorical and numeric"),
         ({"categorical": "zip"}, "categorical is 'zip'; expected a list of names"),

@@ -50,7 +50,8 @@ np.save(folder / "y.npy", np.where(rng.random(nodes) < 0.1, y, -1))
 # %%
 # Edges may also be a comma-separated CSV file or a Parquet file with two columns of node numbers. Features and classes
 # are arrays whose row *i* belongs to node *i*. If your nodes have names, omit ``--nodes`` below and pass tables as in
-# :doc:`own_tables`. These tables are read into memory once to build the folder.
+# :doc:`own_tables`, but without weights and unused columns: a graph folder is unweighted. These tables are read into
+# memory once to build the folder.
 #
 # On this page, ``shell`` runs what you would type into a terminal:
 

@@ -141,6 +141,24 @@ def test_wrong_values_are_refused(flags: list[str], message: str, run: Run, tabl
     assert not Path("model").exists()
 
 
+def test_several_problems_are_listed_one_to_a_line(run: Run) -> None:
+    """The advice may name a flag that ``datasets build`` lacks; then the command says so."""
+    Path("e.csv").write_text("s,t,w\na,b,1\nb,c,x\na,b,2\n")
+    expected = [
+        "polybasis: 2 problems in the files:",
+        "e.csv:3: column 'w', edge 'b' - 'c': 'x' is not a number; correct the weights, or drop 'w' with drop=[..] or "
+        "--drop if it does not hold weights",
+        "e.csv:4: edge 'a' - 'b' is repeated, with weights 1 and 2 (first on line 2); pass merge='sum', 'mean', 'max' "
+        "or 'first' (--merge) to combine the weights of repeated edges",
+    ]
+    Path("l.csv").write_text("node,class\na,x\nb,y\n")
+    trained = run("train", "--edges", "e.csv", "--labels", "l.csv")
+    assert trained.stderr.replace(f"{Path.cwd()}/", "").splitlines() == expected
+    built = run("datasets", "build", "--edges", "e.csv", "--labels", "l.csv", "--out", "g")
+    note = "`datasets build` has no --drop or --merge: change the tables instead"
+    assert built.stderr.splitlines() == [*expected, note]
+
+
 def test_the_suffix_selects_the_format_of_predictions(run: Run, tables: dict[str, Path]) -> None:
     assert run(*train_arguments(tables)).status == 0
     predict = ["predict", "model", "--edges", tables["edges"], "--features", tables["features"]]

@@ -402,6 +402,21 @@ def test_many_problems_of_several_files_are_reported_together(tmp_path: Path, mo
     assert (str(again), again.problems) == (str(raised.value), raised.value.problems)
 
 
+def test_advice_follows_the_first_problem_of_its_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    features = "node,age\n" + lines(30, lambda i: f"n{i},{i / 2}") + "n30,x\nn30,2\nn31,y\n"
+    with pytest.raises(TableError) as raised:
+        read_tables(**write(Path(), edges="source,target\nn0,n1\n", features=features))
+    correct = "correct the cells, leave them empty, or drop the column with drop=[..] or --drop"
+    assert str(raised.value).splitlines() == [
+        "3 problems in the files:",
+        f"features.csv:32: column 'age', node 'n30': 'x' is not a number; {correct}",
+        "features.csv:33: column 'node': duplicate node 'n30' (first on line 32); keep one row for each node, or name "
+        "the column of the nodes with id=.. or --id",
+        "features.csv:34: column 'age', node 'n31': 'y' is not a number",
+    ]
+
+
 def test_a_frequent_problem_does_not_hide_another(tmp_path: Path) -> None:
     files = write(
         tmp_path,
@@ -419,6 +434,23 @@ def test_a_point_is_never_a_decimal_point_next_to_a_decimal_comma(tmp_path: Path
     edges = "s;t;w\n" + lines(3000, lambda i: f"a{i};b;0,5") + "x;y;1.234\n"
     with pytest.raises(TableError, match=r":3002: .*'1\.234' is not a number; remove thousands separators"):
         read_tables(**write(tmp_path, edges=edges))
+
+
+@pytest.mark.parametrize(("mark", "stray", "name"), [(",", "24.00", "comma"), (".", "0,125", "point")])
+def test_a_stray_decimal_mark_is_a_problem_of_its_line_only(mark: str, stray: str, name: str, tmp_path: Path) -> None:
+    """The decimal mark of most numbers is that of the file, in weights, features and targets."""
+    numbers = [f"{i}{mark}5" for i in range(60)]
+    numbers[30] = stray
+    edges = "s;t;w\n" + lines(60, lambda i: f"n{i};n{(i + 1) % 60};{numbers[i]}")
+    features = "node;age;income\n" + lines(60, lambda i: f"n{i};{numbers[i]};{numbers[i]}")
+    with pytest.raises(TableError, match="3 problems") as raised:
+        read_tables(**write(tmp_path, edges=edges, features=features), target="income")
+    what = f"'{stray}' is not a number; write decimals with a {name}, as most numbers of the file do"
+    assert [problem.rpartition("/")[2] for problem in raised.value.problems] == [
+        f"edges.csv:32: column 'w', edge 'n30' - 'n31': {what}",
+        f"features.csv:32: column 'age', node 'n30': {what}",
+        f"features.csv:32: column 'income', node 'n30': {what}",
+    ]
 
 
 def test_numbers_with_thousands_separators_are_not_categories(tmp_path: Path) -> None:
@@ -492,8 +524,16 @@ def test_a_missing_file_and_wrong_options_are_refused(tmp_path: Path) -> None:
     for options, message in (
         ({"merge": "add"}, "merge is 'add'; expected one of sum, mean, max, first"),
         ({"drop": "f1"}, "drop is 'f1'; expected a list of names"),
-        ({"drop": ["f1", "f9"]}, "drop: no table has 'f9'; check the spelling"),
-        ({"id": "user"}, "id: no table of features or labels has a column 'user'"),
+        (
+            {"drop": ["f1", "f9"]},
+            r"edges.csv and \S+features.csv: no column 'f9' \(drop, --drop\); "
+            "the columns are 'source', 'target', 'node', 'f1', 'f2'",
+        ),
+        (
+            {"id": "user"},
+            r"features.csv and \S+labels.csv: no column 'user' \(id, --id\); "
+            "the columns are 'node', 'f1', 'f2', 'class'",
+        ),
         ({"target": "fraud"}, r"labels.csv: no column 'fraud' \(target, --target\); the columns are 'node', 'class'"),
     ):
         with pytest.raises(ValueError, match=message):
@@ -502,3 +542,6 @@ def test_a_missing_file_and_wrong_options_are_refused(tmp_path: Path) -> None:
         read_tables(files["edges"], target="class")
     with pytest.raises(FileNotFoundError, match=r"none\.csv does not exist"):
         read_tables(files["edges"], tmp_path / "none.csv")
+    matrix = write(tmp_path, edges__mtx="%%MatrixMarket matrix coordinate pattern general\n2 2 1\n1 2\n")
+    with pytest.raises(ValueError, match=r"no table has the column 'fee' \(drop, --drop\)"):
+        read_tables(matrix["edges"], drop=["fee"])

@@ -10,8 +10,10 @@ import pandas as pd
 import pytest
 from tables_on_disk import write
 
+from polybasis.data.recipe import Recipe
 from polybasis.data.schema import TableSchema
 from polybasis.data.tables import TableError, read_tables
+from polybasis.features import as_dense
 
 NODES = 100
 NAMES = [f"u{i}" for i in range(NODES)]
@@ -150,6 +152,22 @@ def test_codes_are_categories_if_that_is_said(tmp_path: Path) -> None:
     assert not any("codes" in note for note in chosen.notes)
 
 
+@pytest.mark.parametrize("most", [9, 10])
+def test_categories_that_are_all_rare_are_noted(most: int, tmp_path: Path) -> None:
+    """They share one feature, so that the column says nothing."""
+    codes = [10000 + max(0, i - most + 1) for i in range(NODES)]  # the first one in ``most`` rows, others in one
+    frame = pd.DataFrame({"user": NAMES, "zip": codes})
+    data = read(tmp_path, frame, merge="sum", categorical=["zip"])
+    note = (
+        "accounts.csv: column 'zip': no category has 10 rows, so it becomes a constant; drop it, or group its values, "
+        "for example by their first digits"
+    )
+    assert (note in data.notes) == (most < 10)
+    x = as_dense(Recipe.learn(data.columns).apply(data.columns))
+    assert bool((x == x[0]).all()) == (most < 10)
+    assert note not in read(tmp_path, frame, schema=data.schema).notes  # nothing can be changed about a trained model
+
+
 def test_the_same_codes_in_parquet(tmp_path: Path) -> None:
     frame = pd.DataFrame({"user": NAMES, "code": np.arange(NODES) % 7, "price": np.arange(NODES) % 3 / 2})
     frame.to_parquet(tmp_path / "f.parquet")
@@ -167,7 +185,11 @@ def test_the_same_codes_in_parquet(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"categorical": ["zap"]}, "categorical: the table of features has no column 'zap'; check the spelling"),
+        (
+            {"categorical": ["zap"]},
+            r"accounts.csv: no column 'zap' \(categorical, --categorical\); the columns are 'user', 'age', 'zip'",
+        ),
+        ({"numeric": ["weight"]}, r"accounts.csv: no column 'weight' \(numeric, --numeric\); the columns are 'user'"),
         ({"numeric": ["plan"]}, "column 'plan', node 'u0': '(basic|pro)' is not a number"),
         ({"categorical": ["zip"], "numeric": ["zip"]}, "column 'zip' is listed as both categorical and numeric"),
         ({"categorical": "zip"}, "categorical is 'zip'; expected a list of names"),

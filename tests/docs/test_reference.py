@@ -13,6 +13,7 @@ import pytest
 import typer
 
 from polybasis.cli.app import app
+from polybasis.data.tables.text_tables import MISSING, MISSING_NUMBERS
 
 from .documents import ROOT
 
@@ -97,3 +98,12 @@ def test_links_of_included_documents_lead_to_pages(tmp_path: Any) -> None:
     text = "[a](../SECURITY.md#b) [c](README.md) [d](../results) [e](https://f) [g](missing.md)"
     expected = "[a](../security.md#b) [c](scale.md) d [e](https://f) [g](missing.md)"
     assert relocate(text, source, page, docs) == expected
+
+
+def test_the_guide_to_tables_lists_all_spellings_of_a_missing_value() -> None:
+    page = (ROOT / "docs" / "how-to" / "own-tables.md").read_text()
+    (everywhere, numbers) = re.findall(
+        r"^Missing values are (.*)\.\nAmong numbers, (.*) are missing", page, re.MULTILINE
+    )[0]
+    assert ["", *re.findall("`(.*?)`", everywhere)] == [*MISSING]
+    assert re.findall("`(.*?)`", numbers) == [*MISSING_NUMBERS[len(MISSING) :]]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -10,8 +12,11 @@ import pytest
 import torch
 
 import polybasis as pb
+from polybasis import native
+from polybasis.store import precompute, write_graph_folder
 from polybasis.train import TrainedModel, predictions
 from polybasis.train.predictions import PredictionTable
+from polybasis.train.source import Data
 
 
 def trained_on(y: torch.Tensor, **options: object) -> tuple[TrainedModel, pb.data.NodeDataset]:
@@ -22,7 +27,7 @@ def trained_on(y: torch.Tensor, **options: object) -> tuple[TrainedModel, pb.dat
     return TrainedModel.of(config, pb.train.fit(config, data, data.split("stratified"))), data
 
 
-def tables_of(trained: TrainedModel, data: pb.data.NodeDataset) -> list[pd.DataFrame]:
+def tables_of(trained: TrainedModel, data: Data) -> list[pd.DataFrame]:
     """The table from CSV and from Parquet."""
     table, text, binary = PredictionTable(trained, data), io.StringIO(), io.BytesIO()
     table.write_csv(text)
@@ -73,3 +78,25 @@ def test_numbers_are_in_their_own_units() -> None:
     for table in tables_of(trained, data):
         assert list(table) == ["node", "prediction"]
         np.testing.assert_allclose(table["prediction"], trained.predict(data), rtol=1e-8)
+
+
+@pytest.mark.skipif(native.kernels() is None, reason="built without native kernels")
+@pytest.mark.parametrize("named", [False, True])
+def test_a_store_of_some_nodes_names_them_as_the_graph_does(named: bool, tmp_path: Path) -> None:
+    """A store of labelled nodes has fewer rows than the graph has nodes; a row is not a node's number."""
+    data = pb.data.csbm(nodes=150, features=4, seed=2)
+    data = replace(data, y=torch.where(torch.arange(150) % 3 == 1, data.y, -1), fixed_splits=[])
+    if named:
+        data = replace(data, nodes=np.array([f"n{i}" for i in range(150)]))
+    graph = write_graph_folder(tmp_path / "graph", data)
+    store = precompute(graph, tmp_path / "store", 3)
+    config = pb.train.Config.of("favardgnn", precomputed=True, K=3, epochs=3, batch_size=50)
+    job = pb.train.Job(config, pb.train.Source.folder(store.path), "stratified", 0, 0)
+    pb.train.run_job(job, out=tmp_path / "model")
+    trained = TrainedModel.load(tmp_path / "model")
+    numbers = list(range(1, 150, 3))
+    expected = [f"n{i}" for i in numbers] if named else numbers
+    for table in tables_of(trained, store):
+        assert table["node"].tolist() == expected
+        np.testing.assert_array_equal(table["prediction"], trained.predict(graph.load())[numbers])
+    assert [row["node"] for row in PredictionTable(trained, store).to_json()] == expected

@@ -90,7 +90,8 @@ def main() -> None:
     except OSError as error:
         _exit(f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error))
     except (ValueError, TypeError, ImportError, OverflowError) as error:
-        _exit(*getattr(error, "lines", [str(error)]))  # a TableError has several lines
+        lines = getattr(error, "lines", [str(error)])  # a TableError has several lines
+        _exit(*lines, *getattr(error, "__notes__", ()))
     except (MemoryError, RuntimeError) as error:
         if isinstance(error, RuntimeError) and "can't allocate memory" not in str(error):  # torch's MemoryError
             raise

@@ -148,16 +148,24 @@ def build(
     """Build a graph folder from tables.
 
     With --nodes, nodes are identified by numbers, and the edge file may be larger than memory. Without it, nodes have
-    names, and the tables have the same formats as in `polybasis train --edges`. Edges may be in any order and
-    direction. Duplicates and self-loops are dropped.
+    names, and the tables have the same formats as in `polybasis train --edges`, but no weights or unused columns.
+    Edges may be in any order and direction. Duplicates and self-loops are dropped.
     """
-    from polybasis.data.tables import edge_batches, read_node_classes, read_node_features, read_tables
+    from polybasis.data.tables import TableError, edge_batches, read_node_classes, read_node_features, read_tables
     from polybasis.data.targets import as_task
     from polybasis.store.graph_writing import build_graph_folder, write_graph_folder
 
     if nodes is None:
         refuse("--memory", memory, "tables with named nodes, which are read into memory; pass --nodes")
-        data = read_tables(edges, features, labels, target=target, task=None if task is None else as_task(task))
+        try:
+            data = read_tables(edges, features, labels, target=target, task=None if task is None else as_task(task))
+        except TableError as error:
+            lacking = [
+                flag for flag in ("--drop", "--merge", "--id", "--categorical", "--numeric") if flag in str(error)
+            ]
+            if lacking:
+                error.add_note(f"`datasets build` has no {' or '.join(lacking)}: change the tables instead")
+            raise
         _print(write_graph_folder(out, data), as_json)
         return
     refuse("--target", target, "--nodes: nodes and columns of arrays have no names")

@@ -100,9 +100,15 @@ class LabelledNodes:
         """Nodes with a known target, in ascending order."""
         return is_known(self.y).nonzero()[:, 0]
 
+    @property
+    def node_ids(self) -> NDArray[Any]:
+        """The name of every node, or its number in the graph, (N,)."""
+        return np.arange(len(self.y)) if self.nodes is None else self.nodes
+
     def node_names(self) -> list[Any]:
-        """The name of every node, or its number."""
-        return list(range(len(self.y))) if self.nodes is None else self.nodes.tolist()
+        """The name of every node, or its number in the graph, as a list."""
+        names: list[Any] = self.node_ids.tolist()
+        return names
 
     def split(self, protocol: str | None = None, seed: int = 0) -> Split:
         """Splits the labelled nodes into training, validation and test nodes.

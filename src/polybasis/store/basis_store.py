@@ -113,10 +113,10 @@ class BasisStore(LabelledNodes):
     def __len__(self) -> int:
         return len(self.rows)
 
-    def node_names(self) -> list[Any]:
-        """Returns the name of the node of every row, or its number."""
-        names: list[Any] = (self.rows if self.nodes is None else self.nodes).tolist()
-        return names
+    @property
+    def node_ids(self) -> NDArray[Any]:
+        """The name of the node of every row, or its number in the graph, which is not its row, (rows,)."""
+        return self.rows if self.nodes is None else self.nodes
 
     def row_indices(self, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
         """Returns the rows of some nodes.

@@ -6,7 +6,6 @@ import csv
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, TextIO
 
-import numpy as np
 from numpy.typing import NDArray
 
 from polybasis.train.source import Data
@@ -29,6 +28,7 @@ class PredictionTable:
     a number        ``node``, ``prediction``
     ==============  =====================================================================================
 
+    ``node`` is the node's name, or its number in the graph, which is not its row in a store of some nodes.
     ``score`` is the probability of the second class before calibration, which ranks nodes without ties. Probabilities
     are calibrated and predictions respect the threshold, if the model has them.
 
@@ -41,7 +41,7 @@ class PredictionTable:
     """
 
     def __init__(self, trained: TrainedModel, data: Data) -> None:
-        self.trained, self._nodes = trained, data.nodes
+        self.trained, self._nodes = trained, data.node_ids
         self._outputs = trained.logits(data)
 
     def __len__(self) -> int:
@@ -54,8 +54,7 @@ class PredictionTable:
 
     def _block(self, rows: slice) -> Block:
         trained, outputs = self.trained, self._outputs[rows]
-        numbers = np.arange(rows.start, rows.start + len(outputs))
-        block: Block = {"node": numbers if self._nodes is None else self._nodes[rows]}
+        block: Block = {"node": self._nodes[rows]}
         if trained.target == "regression":
             return block | {"prediction": outputs[:, 0].numpy()}
         probabilities = trained.probabilities(outputs).numpy()

@@ -124,12 +124,12 @@ def _choose(text: str, tables: dict[str, list[tuple[int, list[str]]]]) -> str:
 
 
 def _decimal(delimiter: str, rows: list[list[str]]) -> str:
-    """A comma if no cell has a decimal point and some have a decimal comma."""
+    """A comma if more cells have a decimal comma than a decimal point."""
     if delimiter == ",":
         return "."
     cells = [cell for row in rows for cell in row]
-    points = any("." in cell and as_number(cell.strip()) is not None for cell in cells)
-    return "," if not points and any(DECIMAL_COMMA.fullmatch(cell) for cell in cells) else "."
+    points = sum("." in cell and as_number(cell.strip()) is not None for cell in cells)
+    return "," if sum(DECIMAL_COMMA.fullmatch(cell) is not None for cell in cells) > points else "."
 
 
 def _plain(row: list[str], decimal: str) -> list[str]:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from polybasis.data.columns import KINDS, Column, Columns, Kind, as_number
+from polybasis.data.recipe import MIN_ROWS
 from polybasis.data.schema import refuse_other_columns
 from polybasis.data.tables.formats import open_table
 from polybasis.data.tables.matrices import Matrix, is_list, list_matrix, read_array, read_word_lists
@@ -105,6 +106,13 @@ def read_nodes(path: Path, choices: Choices, target: bool, known: pa.Array | Non
     for kind in KINDS:
         alike = [column.name for column in columns if column.kind == kind]
         notes += [f"{path.name}: {kind} {'columns' if len(alike) > 1 else 'column'} {listed(alike)}"] if alike else []
+    if choices.schema is None:
+        notes += [
+            f"{path.name}: column {column.name!r}: no category has {MIN_ROWS} rows, so it becomes a constant; drop it, "
+            "or group its values, for example by their first digits"
+            for column in columns
+            if _is_rare_throughout(column)
+        ]
     coded = [column.name for column in columns if choices.schema is None and _may_be_codes(column, choices)]
     if coded:
         notes.append(
@@ -165,6 +173,13 @@ def _may_be_codes(column: Column, choices: Choices) -> bool:
         if not 2 < len(distinct) <= MAX_CODES or (distinct != np.trunc(distinct)).any():
             return False
     return len(column.values) >= 5 * len(distinct)
+
+
+def _is_rare_throughout(column: Column) -> bool:
+    """Whether all values of a categorical column are in rare categories, which share one feature."""
+    if column.kind != "categorical" or column.missing.all():
+        return False
+    return bool(np.bincount(column.values[~column.missing]).max() < MIN_ROWS)
 
 
 def refuse_bad_nodes(table: Table, nodes: Texts, problems: Problems) -> None:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,15 +23,15 @@ class TableError(ValueError):
 
     Args:
         problems: the first problems, one line each, with file, line, column and node.
-        advice: what to do about them, one line each.
+        advice: what to do about each problem, in the same order; empty, or left out at the end, where an earlier one
+            says it.
         more: number of further problems.
 
     >>> print(TableError(["e.csv:2: a", "e.csv:3: b"], ["do c"], more=7))
     9 problems in the files:
-    e.csv:2: a
+    e.csv:2: a; do c
     e.csv:3: b
     and 7 more
-    do c
     """
 
     def __init__(self, problems: Sequence[str], advice: Sequence[str] = (), more: int = 0) -> None:
@@ -40,11 +41,11 @@ class TableError(ValueError):
     @property
     def lines(self) -> list[str]:
         """The lines of the message."""
-        if len(self.problems) + self.more == 1:
-            return ["; ".join(self.problems + self.advice)]
+        pairs = zip_longest(self.problems, self.advice, fillvalue="")
+        lines = ["; ".join(filter(None, pair)) for pair in pairs]
+        count = len(lines) + self.more
         more = [f"and {self.more:,} more"] if self.more else []
-        count = len(self.problems) + self.more
-        return [f"{count:,} problems in the files:", *self.problems, *more, *self.advice]
+        return lines if count == 1 else [f"{count:,} problems in the files:", *lines, *more]
 
     def __str__(self) -> str:
         return "\n".join(self.lines)
@@ -124,7 +125,8 @@ class Problems:
             order.setdefault(problem.table.path if problem.table else None, len(order))
         found = sorted(_some_of_each(self._found), key=lambda p: (order[p.table.path if p.table else None], p.row))
         places = _places(found)
-        lines = []
+        lines: list[str] = []
+        advice: list[str] = []
         for problem in found:
             line = problem.what
             if problem.table is not None:
@@ -133,7 +135,7 @@ class Problems:
                     first = places[id(problem.table), problem.earlier].removeprefix(f"{problem.table.path}:")
                     line += f" (first {'on line ' if first.isdigit() else 'in'}{first})"
             lines.append(line)
-        advice = list(dict.fromkeys(problem.advice for problem in found if problem.advice))
+            advice.append("" if problem.advice in advice else problem.advice)
         raise TableError(lines, advice, self._more + len(self._found) - len(found))
 
 

@@ -110,7 +110,7 @@ def read_tables(
             known = read_labels(labels, choices, names, problems)
     elif table is not None and table.table is not None:
         known = labels_of_columns(table.table, list(range(1, len(table.table.names))), choices, problems)
-    _check_choices(choices, features, labels, known, table, problems)
+    _check_choices(choices, edges, features, labels, known, table, problems)
     if rows is None or names is None:
         problems.raise_if_any()
     assert rows is not None
@@ -163,6 +163,7 @@ def _stem(path: Path) -> str:
 
 def _check_choices(
     choices: Choices,
+    edges: Path,
     features: Path | None,
     labels: Path | None,
     known: Labels | None,
@@ -179,16 +180,15 @@ def _check_choices(
             f"{features}: target is {listed(choices.target)}, but the file has no columns", "pass a table of labels"
         )
     complete = (features is None or table is not None) and (labels is None or known is not None)
-    if choices.id is not None and choices.id not in choices.found and complete:
-        problems.add(f"id: no table of features or labels has a column {choices.id!r}", "check the spelling")
-    missing = sorted(choices.drop - choices.found)
-    if missing:
-        problems.add(f"drop: no table has {listed(missing)}", "check the spelling")
-    columns = [] if table is None else [column.name for column in table.columns or ()]
+    unknown = [choices.unknown(choices.drop, "drop", (edges, features))]
+    if choices.id is not None and (features or labels) and complete:
+        unknown.append(choices.unknown([choices.id], "id", (features, labels)))
     for kind in ("categorical", "numeric"):
-        unknown = [name for name, chosen in choices.kinds.items() if chosen == kind and name not in choices.found]
-        if unknown:
-            problems.add(f"{kind}: the table of features has no column {listed(unknown)}", "check the spelling")
+        names = [name for name, chosen in choices.kinds.items() if chosen == kind]
+        unknown.append(choices.unknown(names, kind, (features,)))
+    for what in filter(None, unknown):
+        problems.add(what)
+    columns = [] if table is None else [column.name for column in table.columns or ()]
     repeated = [] if labels is None or known is None else [name for name in known.target if name in columns]
     if repeated:
         problems.add(

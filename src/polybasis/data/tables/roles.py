@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -35,7 +36,7 @@ class Choices:
         drop: names of columns to leave out.
         kinds: kinds of some columns.
         schema: the schema of tables that these are to be read like.
-        found: the names among these that occur in a table.
+        columns: the columns of each table, recorded when it is opened.
     """
 
     header: bool | None = None
@@ -45,23 +46,35 @@ class Choices:
     drop: frozenset[str] = frozenset()
     kinds: Mapping[str, Kind] = field(default_factory=dict)
     schema: TableSchema | None = None
-    found: set[str] = field(default_factory=set)
+    columns: dict[Path, tuple[str, ...]] = field(default_factory=dict)
 
     def kept(self, file: TableFile) -> list[int]:
         """The columns that are not dropped."""
-        self.found.update(self.drop.union(self.kinds).intersection(file.names))
+        self.columns[file.path] = file.names
         dropped = self.drop if self.schema is None else self.drop.union(self.schema.drop)
         return [i for i, name in enumerate(file.names) if name not in dropped]
 
     def node_column(self, file: TableFile, among: list[int], known: pa.Array | None) -> tuple[int, str]:
         """The column of the nodes, chosen by name or guessed, and its name for a note."""
+        self.columns[file.path] = file.names
         if self.id is not None and self.id in file.names:
-            self.found.add(self.id)
             return find_column(file, self.id, "id"), repr(self.id)
         if self.schema is not None and self.schema.id in [file.names[i] for i in among]:
             return find_column(file, str(self.schema.id), "id"), repr(self.schema.id)
         guessed = guess_node(file, among, known)
         return guessed, f"{file.names[guessed]!r} (guessed)"
+
+    def unknown(self, names: Iterable[str], flag: str, files: Iterable[Path | None]) -> str:
+        """Says that none of some files has columns of these names, and which they have; "" if there are all."""
+        tables = [path for path in dict.fromkeys(files) if path in self.columns]
+        columns = list(dict.fromkeys(name for path in tables for name in self.columns[path]))
+        missing = sorted(set(names).difference(columns))
+        if not missing:
+            return ""
+        if not tables:
+            return f"no table has the column {listed(missing)} ({flag}, --{flag})"
+        where = " and ".join(str(path) for path in tables)
+        return f"{where}: no column {listed(missing)} ({flag}, --{flag}); the columns are {listed(columns)}"
 
     def target_columns(self, file: TableFile, among: list[int]) -> tuple[list[int], bool]:
         """The columns of the target in a table of labels, chosen by name or guessed, and whether they are guessed."""

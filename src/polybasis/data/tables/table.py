@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from polybasis.data.columns import as_number
 
-GROUPED = re.compile(r"[+-]?\d{1,3}([.,']\d{3})+([.,]\d+)?")  # a number with thousands separators
+GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}([.,']\d{3})+([.,]\d+)?")  # a number with thousands separators
 PART = 1 << 16  # rows to look up at a time: NumPy converts indices to int64
 
 
@@ -137,9 +137,10 @@ class Table:
         """What keeps a text from being a number, or "" if it does not resemble one."""
         if GROUPED.fullmatch(text):
             return "remove thousands separators"
-        if self.decimal == "." and as_number(text.replace(",", ".")) is not None:
-            return "write decimals with a point, as the other numbers of the file do"
-        return ""
+        if as_number(text.replace(",", ".")) is None:
+            return ""
+        mark = "point" if self.decimal == "." else "comma"
+        return f"write decimals with a {mark}, as most numbers of the file do"
 
     def not_a_number(self, text: str) -> str:
         """Says that a text is not a number, and why if it resembles one."""

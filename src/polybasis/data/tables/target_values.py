@@ -152,17 +152,20 @@ def _numbers(
     values = looked_up[text.codes]
 
     def shown(row: int) -> str:
-        return f"column {name!r}, node {nodes[row]!r}: {text[row][:40]!r}"
+        return f"column {name!r}, node {nodes[row]!r}: "
 
     wrong = problems.add_rows(
         table,
         np.isin(text.codes, other),
-        lambda row: f"{shown(row)} is not a number",
+        lambda row: shown(row) + table.not_a_number(text[row]),
         f"{EMPTY_IF_UNKNOWN}; if the column holds classes, {TASK.format('classification')}",
     )
-    infinite = np.abs(values) > LARGEST
-    if problems.add_rows(table, infinite, lambda row: f"{shown(row)} is too large for float32", EMPTY_IF_UNKNOWN):
-        wrong = True
+    wrong |= problems.add_rows(
+        table,
+        np.abs(values) > LARGEST,
+        lambda row: f"{shown(row)}{text[row][:40]!r} is too large for float32",
+        EMPTY_IF_UNKNOWN,
+    )
     if wrong:
         return None
     known = values[~np.isnan(values)]

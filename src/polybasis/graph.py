@@ -794,6 +794,13 @@ def _differentiable(
     return TensorGraph(torch.from_numpy(pairs).to(weight.device), nodes, weight, ptr)
 
 
+def check_graph(value: Any) -> None:
+    """Raises TypeError unless a value is a :class:`Graph`."""
+    if not isinstance(value, Graph):
+        use = "from_adjacency(adjacency)" if conversions.is_matrix(value) else "from_edge_index(edge_index)"
+        raise TypeError(f"graph is a {type(value).__name__}; expected a Graph; use pb.Graph.{use}")
+
+
 def as_graph(value: Any, num_nodes: int | None = None, edge_weight: Tensor | ArrayLike | None = None) -> Graph:
     """Converts any adjacency that layers accept to a graph.
 

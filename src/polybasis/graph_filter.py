@@ -63,8 +63,9 @@ class GraphFilter(Parameters):
 
         Args:
             graph: The graph, N nodes.
-            x, y: The input and output signals, (N,), or (N, d) or (B, N, d) for d or B d pairs: torch tensors, NumPy
-                arrays, or columns of pandas or polars.
+            x: The input signals, (N,), or (N, d) or (B, N, d) for d or B d pairs: a torch tensor, a NumPy array, or
+                columns of pandas or polars.
+            y: The output signals, of the same shape.
 
         Returns:
             The filter itself.

@@ -31,6 +31,7 @@ extensions = [
     "command_line",
     "configuration",
     "console_cells",
+    "constructor_types",
     "data_sets",
     "inherited_sections",
     "repository_links",
@@ -64,6 +65,7 @@ napoleon_custom_sections = ["Shapes"]
 napoleon_use_ivar = True
 napoleon_attr_annotations = False
 napoleon_use_rtype = False
+python_display_short_literal_types = True
 python_maximum_signature_line_length = 88
 
 # ---- tutorials and gallery: scripts that run during the build --------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -363,3 +364,29 @@ def test_training_stopped_after_a_resume_keeps_the_best_model(tmp_path: Path, mo
     whole = make().fit(GRAPH, X, Y, on_epoch=stop_after(27))
     np.testing.assert_allclose(stopped.predict_proba(), whole.predict_proba(), atol=1e-6)
     assert not list(tmp_path.iterdir())
+
+
+# ---- graphs --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("graph", "message"),
+    [
+        (GRAPH.edge_index(), "graph is a Tensor; expected a Graph; use pb.Graph.from_edge_index(edge_index)"),
+        (GRAPH.edge_index().tolist(), "graph is a list; expected a Graph; use pb.Graph.from_edge_index(edge_index)"),
+        (sp.eye_array(N).tocsr(), "graph is a csr_array; expected a Graph; use pb.Graph.from_adjacency(adjacency)"),
+    ],
+    ids=["tensor", "list", "matrix"],
+)
+def test_edges_in_place_of_a_graph_are_refused(graph: Any, message: str) -> None:
+    fitted, fitted_filter = classifier().fit(GRAPH, X, Y), pb.GraphFilter(2).fit(GRAPH, X, X)
+    for call in (
+        lambda: classifier().fit(graph, X, Y),
+        lambda: pb.NodeRegressor(**FAST).fit(graph, X, NUMBERS),
+        lambda: fitted.predict(graph, X),
+        lambda: pb.GraphFilter(2).fit(graph, X, X),
+        lambda: fitted_filter.transform(graph, X),
+        lambda: pb.OnGraph(classifier(), graph, X).fit(NODES, Y),
+    ):
+        with pytest.raises(TypeError, match=f"^{re.escape(message)}$"):
+            call()

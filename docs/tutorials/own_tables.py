@@ -118,10 +118,10 @@ polybasis train --edges payments-week1.csv --merge sum \\
 # semicolons and decimal commas        nothing: both are detected, and the summary says so
 # thousands separators (``1.234,50``)  remove them
 # no header                            refer to columns as ``"column 1"``, ``"column 2"``, ..
-# a date, free text or a phone number  ``--drop COLUMN``, or replace it with a number; repeat the flag for more
+# a date, free text or a phone number  ``--drop COLUMN``, or replace it with a number; repeat the flag for each column
 # more than one number for an edge     name the weight ``weight``, or ``--drop`` the others
 # an encoding other than UTF-8         convert it to UTF-8: ``iconv -f latin1 -t utf-8 old.csv > new.csv``
-# the label among the features         leave out ``--labels``; ``--target COLUMN``
+# the label among the features         omit ``--labels`` and pass ``--target COLUMN``
 # ===================================  =====================================================================
 #
 # Now the flags, one by one.
@@ -229,36 +229,38 @@ print("predictions that differ:", different.sum())
 # -----------------------------------------------------
 #
 # *Whom should we review first?* Suppose you can review a few hundred of the 3,150 users. Sort them by score and count
-# the fraud among the first: this is the curve on the left. A multilayer perceptron on the same columns shows how much
-# the payments add.
+# the fraud among the first: this is the upper figure. A multilayer perceptron on the same columns shows how much the
+# payments add.
 #
 # *Is 30 % really 30 %?* Group the users into bins by predicted probability, and compare each bin with the observed
-# frequency of fraud. The dots on the right should lie on the diagonal. The bars are 95 % intervals.
+# frequency of fraud. In the lower figure, the dots should lie on the diagonal. The bars are 95 % intervals, and the
+# numbers count the users.
 
 from polybasis.report.figures import COLOURS, figure
 
 is_fraud = week2.y.numpy() == 1
 columns_only = train("mlp").predict_proba(week2)[:, 1]
 
-with figure(2, width=8.4, height=3.4) as (drawn, (left, right)):
+with figure(rows=2, width=4.8, height=7.2) as (drawn, (top, bottom)):
     for name, score in (("with payments", probability), ("columns only", columns_only)):
         found = is_fraud[np.argsort(-score, kind="stable")].cumsum() / is_fraud.sum()
-        left.plot(np.arange(1, len(found) + 1), 100 * found, label=name)
-    left.axline((0, 0), (len(is_fraud), 100), color="0.5", linestyle=":", label="at random")
-    left.set(xlabel="users reviewed, highest scores first", ylabel="fraud found, %")
-    left.set(xlim=(0, 1500), ylim=(0, 103))
-    left.legend(loc="lower right")
+        top.plot(np.arange(1, len(found) + 1), 100 * found, label=name)
+    top.axline((0, 0), (len(is_fraud), 100), color="0.5", linestyle=":", label="at random")
+    top.set(xlabel="users reviewed, highest scores first", ylabel="fraud found, %")
+    top.set(xlim=(0, 1500), ylim=(0, 103))
+    top.legend(loc="lower right")
 
     bins = np.digitize(probability, np.linspace(0, 1, 7)[1:-1])
     for b in np.unique(bins):
         inside = bins == b
         mean, share = probability[inside].mean(), is_fraud[inside].mean()
         bar = 1.96 * np.sqrt(share * (1 - share) / inside.sum())
-        right.errorbar(mean, share, bar, fmt="o", color=COLOURS[0], capsize=2)
-        right.text(mean + 0.03, share - 0.01, f"{inside.sum()} users", fontsize=8)
-    right.axline((0, 0), (1, 1), color="0.5", linestyle=":")
-    right.set(xlabel="predicted probability", ylabel="observed fraction of fraud")
-    right.set(xlim=(-0.03, 1.2), ylim=(-0.03, 1.03))
+        bottom.errorbar(mean, share, bar, fmt="o", color=COLOURS[0], capsize=2)
+        below = {"xytext": (0, -4), "textcoords": "offset points", "ha": "center", "va": "top"}
+        bottom.annotate(inside.sum(), (mean, share - bar), **below)
+    bottom.axline((0, 0), (1, 1), color="0.5", linestyle=":")
+    bottom.set(xlabel="predicted probability", ylabel="observed fraction of fraud")
+    bottom.set(xlim=(-0.03, 1.03), ylim=(-0.1, 1.03))
 drawn
 
 # %%

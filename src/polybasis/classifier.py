@@ -45,7 +45,8 @@ class NodeClassifier(NodeEstimator):
         """Predicts the class probabilities of all nodes.
 
         Args:
-            graph, X: as for :meth:`predict`.
+            graph: as for :meth:`predict`.
+            X: as for :meth:`predict`.
 
         Returns:
             (N, number of classes), in the order of ``classes_``.

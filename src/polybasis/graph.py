@@ -58,18 +58,21 @@ class Graph:
         adjacency: A checked adjacency matrix; see :func:`polybasis.adjacency.symmetric_adjacency`.
         ptr: The first node of each graph in a batch, followed by the number of nodes, (G+1,); None for a single graph.
         flow: The direction of each nonzero of a directed graph; see :func:`polybasis.directed.directed_adjacency`.
-        normalization, lambda_max, q: The parameters of the operator; see :meth:`from_edge_index`.
+        normalization: The operator; see :meth:`from_edge_index`.
+        lambda_max: The scale of the operator; see :meth:`from_edge_index`.
+        q: The phase of a directed edge; see :meth:`from_edge_index`.
 
     Attributes:
         num_nodes: The number of nodes N.
         num_edges: The number of undirected edges, or of directed edges of a directed graph; a self-loop counts once.
-        indptr, indices: The pattern of :math:`A` in CSR format, with sorted columns; that of :math:`A + A^\top` for a
-            directed graph.
+        indptr: The boundaries of the rows of :math:`A`, or of :math:`A + A^\top` for a directed graph, in CSR format.
+        indices: The column of each nonzero of that matrix, sorted within each row.
         weight: The edge weight of each nonzero, float64, or None if all weights are 1; :math:`(A + A^\top) / 2` for a
             directed graph.
         ptr: The boundaries of the graphs in a batch, int64, (G+1,), or None for a single graph.
         directed: Whether the graph is directed, so that signals are complex.
-        normalization, q: The arguments of the constructor.
+        normalization: The argument of the constructor.
+        q: The argument of the constructor.
         lambda_max: The scale of the normalisations ``"laplacian"`` and ``None``, or one per graph in a batch, (G,);
             None for other normalisations.
 
@@ -229,7 +232,9 @@ class Graph:
             adjacency: A square matrix of edge weights: a torch tensor in COO, CSR or CSC layout, a ``SparseTensor`` of
                 torch_sparse, a sparse SciPy matrix or array, or a PyG ``EdgeIndex``. The matrix need not be symmetric,
                 but entries (i, j) and (j, i) that are both present must agree.
-            self_loops, directed, operator: See :meth:`from_edge_index`.
+            self_loops: As for :meth:`from_edge_index`.
+            directed: As for :meth:`from_edge_index`.
+            operator: ``normalization``, ``lambda_max`` and ``q``, as for :meth:`from_edge_index`.
 
         Raises:
             ValueError: If the matrix is not square or has an invalid weight.
@@ -259,7 +264,9 @@ class Graph:
 
         Args:
             adjacency: A square sparse matrix or array of edge weights; see :meth:`from_adjacency`.
-            self_loops, directed, operator: See :meth:`from_edge_index`.
+            self_loops: As for :meth:`from_edge_index`.
+            directed: As for :meth:`from_edge_index`.
+            operator: ``normalization``, ``lambda_max`` and ``q``, as for :meth:`from_edge_index`.
 
         Raises:
             ValueError: If the matrix is not square or has an invalid weight.
@@ -287,7 +294,9 @@ class Graph:
 
         Args:
             data: A ``torch_geometric.data.Data`` or ``Batch`` object with ``edge_index`` or ``adj_t``.
-            self_loops, directed, operator: See :meth:`from_edge_index`.
+            self_loops: As for :meth:`from_edge_index`.
+            directed: As for :meth:`from_edge_index`.
+            operator: ``normalization``, ``lambda_max`` and ``q``, as for :meth:`from_edge_index`.
             edge_weight: The weights, (E,); by default ``data.edge_weight`` or, without it, 1. ``data.edge_attr`` is
                 ignored, with a warning, unless you pass it here.
 
@@ -340,7 +349,9 @@ class Graph:
             graph: A NetworkX graph. Parallel edges must have equal weights. A directed graph that is not symmetric is
                 made undirected, with a warning unless ``directed`` is False.
             weight: The edge attribute with the weights, 1 where it is missing; None for an unweighted graph.
-            self_loops, directed, operator: See :meth:`from_edge_index`.
+            self_loops: As for :meth:`from_edge_index`.
+            directed: As for :meth:`from_edge_index`.
+            operator: ``normalization``, ``lambda_max`` and ``q``, as for :meth:`from_edge_index`.
 
         Raises:
             ValueError: If a weight is invalid, or a node pair has conflicting weights.
@@ -367,7 +378,9 @@ class Graph:
         Args:
             graph: An ``igraph.Graph``; parallel and directed edges are treated as in :meth:`from_networkx`.
             weight: The edge attribute with the weights, 1 where it is missing; None for an unweighted graph.
-            self_loops, directed, operator: See :meth:`from_edge_index`.
+            self_loops: As for :meth:`from_edge_index`.
+            directed: As for :meth:`from_edge_index`.
+            operator: ``normalization``, ``lambda_max`` and ``q``, as for :meth:`from_edge_index`.
 
         Raises:
             ValueError: If a weight is invalid, or a node pair has conflicting weights.
@@ -388,7 +401,9 @@ class Graph:
 
         Args:
             graph: A ``pygsp.graphs.Graph``.
-            self_loops, directed, operator: See :meth:`from_edge_index`.
+            self_loops: As for :meth:`from_edge_index`.
+            directed: As for :meth:`from_edge_index`.
+            operator: ``normalization``, ``lambda_max`` and ``q``, as for :meth:`from_edge_index`.
 
         Raises:
             ValueError: If a weight is invalid, or a node pair has conflicting weights.
@@ -792,6 +807,13 @@ def _differentiable(
             'with normalization="sym"; pass edge_weight.detach() to train without gradients of the weights'
         )
     return TensorGraph(torch.from_numpy(pairs).to(weight.device), nodes, weight, ptr)
+
+
+def check_graph(value: Any) -> None:
+    """Raises TypeError unless a value is a :class:`Graph`."""
+    if not isinstance(value, Graph):
+        use = "from_adjacency(adjacency)" if conversions.is_matrix(value) else "from_edge_index(edge_index)"
+        raise TypeError(f"graph is a {type(value).__name__}; expected a Graph; use pb.Graph.{use}")
 
 
 def as_graph(value: Any, num_nodes: int | None = None, edge_weight: Tensor | ArrayLike | None = None) -> Graph:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from polybasis.bases.favard import Favard
-from polybasis.graph import Graph
+from polybasis.graph import Graph, check_graph
 from polybasis.krylov import OptimalBasis, optimal_basis, recurrence_filter
 from polybasis.krylov.filters import checked_degree
 from polybasis.parameters import NotFittedError, Parameters
@@ -63,8 +63,9 @@ class GraphFilter(Parameters):
 
         Args:
             graph: The graph, N nodes.
-            x, y: The input and output signals, (N,), or (N, d) or (B, N, d) for d or B d pairs: torch tensors, NumPy
-                arrays, or columns of pandas or polars.
+            x: The input signals, (N,), or (N, d) or (B, N, d) for d or B d pairs: a torch tensor, a NumPy array, or
+                columns of pandas or polars.
+            y: The output signals, of the same shape.
 
         Returns:
             The filter itself.
@@ -72,7 +73,7 @@ class GraphFilter(Parameters):
         Raises:
             ValueError: If K or ridge is negative, if the signals are not finite or have different shapes, if ``x`` is
                 zero, or if the graph is directed or a batch.
-            TypeError: If a signal is neither a tensor nor an array.
+            TypeError: If a signal is neither a tensor nor an array, or ``graph`` is not a Graph.
         """
         K = checked_degree(self.K)
         if not self.ridge >= 0:
@@ -235,6 +236,7 @@ def _array(x: AnySignal) -> AnySignal:
 
 
 def _check_real(graph: Graph) -> None:
+    check_graph(graph)
     if graph.directed:
         raise ValueError("graph is directed; GraphFilter fits real signals and requires an undirected graph")
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from polybasis.array_inputs import to_features, to_mask
 from polybasis.data.dataset import NodeDataset, Split
 from polybasis.data.targets import is_known
-from polybasis.graph import Graph
+from polybasis.graph import Graph, check_graph
 from polybasis.nn.models.model import Model
 from polybasis.nn.models.names import SHORT_NAMES
 from polybasis.parameters import NotFittedError, Parameters
@@ -93,8 +93,9 @@ class NodeEstimator(Parameters, ABC):
             graph: the graph, N nodes.
             X: features, (N, F).
             y: targets, (N,). None, NaN and ``pd.NA``, and -1 for classes, mark unknown targets.
-            train_mask, val_mask: boolean, (N,), or node indices; by default a stratified split of the nodes with a
-                known target into 75 % and 25 %.
+            train_mask: the training nodes: boolean, (N,), or node indices; by default 75 % of the nodes with a known
+                target, stratified.
+            val_mask: the validation nodes, in the same form; by default the other 25 %.
             sample_weight: non-negative weight of each node in the loss, (N,); by default 1.
             on_epoch: called after every epoch. It may raise :class:`polybasis.StopTraining` to end training and keep
                 the best model so far.
@@ -104,7 +105,9 @@ class NodeEstimator(Parameters, ABC):
         Raises:
             ValueError: for invalid parameters, arguments of the wrong shape, values that are not finite, or fewer than
                 two classes.
+            TypeError: if ``graph`` is not a Graph.
         """
+        check_graph(graph)
         config, auto = self._configuration(graph.num_nodes)
         target, classes = self._target(y, graph.num_nodes)
         if self._kind == "classifier" and len(classes) < 2:
@@ -215,6 +218,7 @@ class NodeEstimator(Parameters, ABC):
             if self._data is None:
                 raise ValueError(f"this {self._kind} was loaded from a file; pass the graph and X to predict on")
             return self._data
+        check_graph(graph)
         unknown = torch.full((graph.num_nodes,), -1)
         return NodeDataset(name="graph", graph=graph, x=to_features(X, graph.num_nodes), y=unknown)
 
@@ -258,13 +262,17 @@ class NodeEstimator(Parameters, ABC):
         self._fitted().save(path)
 
     @classmethod
-    def load(cls, path: str | Path) -> Self:
+    def load(cls, path: str | Path, model_file: str | Path | None = None) -> Self:
         """Loads a saved model.
+
+        Args:
+            path: the folder.
+            model_file: the file that defines the model, if it is a model ``FILE.py:Class``; it must not have changed.
 
         Raises:
             FileNotFoundError, ValueError: if the folder does not contain a readable model of this kind.
         """
-        trained = TrainedModel.load(path)
+        trained = TrainedModel.load(path, model_file)
         if (trained.target == "regression") != (cls._kind == "regressor"):
             other = "NodeRegressor" if trained.target == "regression" else "NodeClassifier"
             raise ValueError(f"{path} has a model for {trained.target}; use {other}.load")

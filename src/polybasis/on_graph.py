@@ -17,7 +17,7 @@ try:
 except ImportError as error:
     raise ImportError("OnGraph needs scikit-learn; install it with: pip install 'polybasis[sklearn]'") from error
 
-from polybasis.graph import Graph
+from polybasis.graph import Graph, check_graph
 from polybasis.node_estimator import NodeEstimator
 
 
@@ -76,6 +76,7 @@ class OnGraph(BaseEstimator):  # type: ignore[misc]
         Raises:
             ValueError: if ``X`` does not have this form, or repeats a node.
         """
+        check_graph(self.graph)
         if y is None:
             raise ValueError("OnGraph requires y to be passed, but the target y is None")
         regression = get_tags(self.estimator).estimator_type == "regressor"

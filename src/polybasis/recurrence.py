@@ -14,7 +14,9 @@ class Recurrence(NamedTuple):
 
     Attributes:
         s: The constant polynomial, () or (d,).
-        a, b, c: (K,), or (K, d) with one column per channel; ``c[0]`` is unused.
+        a: The factors of :math:`\mu`, (K,), or (K, d) with one column per channel.
+        b: The constant terms, of the same shape.
+        c: The factors of :math:`g_{k-1}`, of the same shape; ``c[0]`` is unused.
 
     >>> import polybasis as pb
     >>> pb.bases.Chebyshev().recurrence(3).a

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from polybasis.bases import Chebyshev, PolynomialBasis, named_basis
+from polybasis.bases import Chebyshev, PolynomialBasis, Recurrence, ThreeTermBasis, named_basis
 from polybasis.data.block_model import csbm
 from polybasis.data.dataset import NodeDataset
 from polybasis.features import as_dense
@@ -88,7 +88,10 @@ def check_training(cls: type[Model], data: NodeDataset) -> None:
     model, x, graph, y = _made(cls, data), data.x, data.graph, data.y
     groups = model.parameter_groups()
     optimizer = torch.optim.Adam([{"params": group} for group in groups.values()], lr=LEARNING_RATE)
-    before = float(cross_entropy(_scores(model, x, graph), y))
+    scores, shape = _scores(model, x, graph), (graph.num_nodes, data.num_classes)
+    require(isinstance(scores, Tensor), f"forward returned a {type(scores).__name__}; expected a tensor")
+    require(scores.shape == shape, f"forward returned shape {tuple(scores.shape)}; expected {shape}")
+    before = float(cross_entropy(scores, y))
     for _ in range(STEPS):
         model.train()
         optimizer.zero_grad()
@@ -98,10 +101,7 @@ def check_training(cls: type[Model], data: NodeDataset) -> None:
                 require(parameter.grad is not None, f"the parameter {name} has no gradient")
                 require(torch.isfinite(parameter.grad).all(), f"the gradient of {name} is not finite")  # type: ignore[arg-type]
         optimizer.step()
-    scores = _scores(model, x, graph)
-    shape = (graph.num_nodes, data.num_classes)
-    require(scores.shape == shape, f"forward returns shape {tuple(scores.shape)}; expected {shape}")
-    after = float(cross_entropy(scores, y))
+    after = float(cross_entropy(_scores(model, x, graph), y))
     require(after < before, f"the loss is {before:.4f} before and {after:.4f} after {STEPS} steps")
     grouped = sorted(id(parameter) for group in groups.values() for parameter in group)
     learned = sorted(id(parameter) for parameter in model.parameters() if parameter.requires_grad)
@@ -180,26 +180,31 @@ MODEL_CHECKS: tuple[Callable[[type[Model], NodeDataset], None], ...] = (
 # ---- bases ---------------------------------------------------------------------------------------------------------
 
 
-def check_basis(basis: str | PolynomialBasis, K: int = 7) -> None:
+def check_basis(basis: str | PolynomialBasis | type[PolynomialBasis], K: int = 7) -> None:
     """Checks that the methods of a polynomial basis agree with each other, and with the eigenvalues of a graph.
 
     Args:
-        basis: the basis, or the name of a registered one.
+        basis: the basis, a class whose constructor needs no arguments, or the name of a registered basis.
         K: the degree.
 
     Raises:
-        AssertionError: if a check fails; the message says which methods disagree.
+        TypeError: if this is not a basis.
+        AssertionError: if a check fails; the message says which methods disagree, or what a method returned.
 
     >>> import polybasis as pb
     >>> from polybasis.testing import check_basis
     >>> check_basis(pb.bases.Legendre())
     """
-    basis = named_basis(basis, K) if isinstance(basis, str) else basis
+    basis = named_basis(basis, K) if isinstance(basis, str) else _made_basis(basis)
+    if isinstance(basis, ThreeTermBasis):
+        _check_recurrence(basis.recurrence(K), K)
     mu = torch.linspace(-1, 1, 41, dtype=torch.float64)
     values = basis.evaluate(mu, K)
-    require(values.shape == (K + 1, 41), f"evaluate returns shape {tuple(values.shape)}; expected {(K + 1, 41)}")
+    _check_values("evaluate returned", values, (K + 1, 41))
     require(torch.linalg.matrix_rank(values) == K + 1, f"the polynomials do not span those of degree {K}")
-    one = basis.constant(K) @ values
+    constant = basis.constant(K)
+    _check_values("constant returned", constant, (K + 1,))
+    one = constant @ values
     require(torch.allclose(one, torch.ones_like(one)), "constant does not give the polynomial 1")
     through = basis.to_chebyshev(K).T @ Chebyshev().evaluate(mu, K)
     require(torch.allclose(through, values, atol=1e-9), "to_chebyshev and evaluate give different polynomials")
@@ -208,6 +213,7 @@ def check_basis(basis: str | PolynomialBasis, K: int = 7) -> None:
     eigenvalues, U = torch.linalg.eigh(P)
     expected = torch.einsum("ni,ki,id->knd", U, basis.evaluate(eigenvalues, K), U.T @ x)
     own = optimal_basis(data.graph, x, K)
+    _check_values("coordinates returned", basis.coordinates(own.gamma, own.sqrt_beta), (K + 1, K + 1, x.shape[1]))
     coordinates = torch.einsum("jnd,jkd->knd", own.vectors, own.coordinates(basis))
     require(torch.allclose(coordinates, expected, atol=1e-8), "coordinates disagrees with the eigenvalues of a graph")
     conv = PolyConv(x.shape[1], K, basis).double()
@@ -217,3 +223,27 @@ def check_basis(basis: str | PolynomialBasis, K: int = 7) -> None:
             conv.alpha[k] = 1
             same = torch.allclose(conv(x, data.graph), expected[k], atol=1e-8)
         require(same, f"the filter g_{k}(P) disagrees with the eigenvalues of a graph")
+
+
+def _made_basis(basis: PolynomialBasis | type[PolynomialBasis]) -> PolynomialBasis:
+    if isinstance(basis, type) and issubclass(basis, PolynomialBasis):
+        try:
+            return basis()
+        except TypeError as error:
+            raise TypeError(f"{basis.__name__}() raises: {error}; if it needs arguments, pass an instance") from error
+    if not isinstance(basis, PolynomialBasis):
+        raise TypeError(f"basis is {basis!r}; expected a polybasis.bases.PolynomialBasis")
+    return basis
+
+
+def _check_recurrence(found: Any, K: int) -> None:
+    returned = f"recurrence({K}) returned"
+    require(isinstance(found, Recurrence), f"{returned} a {type(found).__name__}; expected a pb.bases.Recurrence")
+    for name, values in found._asdict().items():
+        _check_values(f"{returned} {name} of", values, () if name == "s" else (K,))
+
+
+def _check_values(returned: str, values: Any, shape: tuple[int, ...]) -> None:
+    require(isinstance(values, Tensor), f"{returned} type {type(values).__name__}; expected a float64 tensor")
+    require(values.dtype == torch.float64, f"{returned} {str(values.dtype).removeprefix('torch.')}; expected float64")
+    require(values.shape == shape, f"{returned} shape {tuple(values.shape)}; expected {shape}")

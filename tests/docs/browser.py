@@ -43,6 +43,8 @@ async function measure(page) {
     dark: view.matchMedia("(prefers-color-scheme: dark)").matches,
     paper: view.getComputedStyle(shown.body).backgroundColor,
     hits: shown.querySelectorAll("#search-results li").length,
+    cut: [...shown.querySelectorAll("pre")].filter(box => box.scrollHeight > box.clientHeight + 1).length,
+    comments: [...shown.querySelectorAll(".highlight .c1")].map(word => view.getComputedStyle(word).color),
   };
 }
 (async () => {

@@ -51,6 +51,17 @@ def test_every_public_name_has_a_page() -> None:
                 assert thing in pages, f"polybasis{package}.{name} is not in docs/reference/api"
 
 
+def test_every_argument_is_described_on_its_own() -> None:
+    """Sphinx repeats the text of arguments that are described together, and shows ``c (a, b,)`` for attributes."""
+    joint = re.compile(r"^ +\w+(?:, \w+)+: .*", re.MULTILINE)
+    for name, thing in listed().items():
+        members = vars(thing).values() if inspect.isclass(thing) else ()
+        for each in (thing, *members):
+            each = getattr(each, "__func__", each)
+            found = [line for line in joint.findall(inspect.getdoc(each) or "") if "Error" not in line]
+            assert not found, f"{name}: {found}"
+
+
 def test_every_command_has_a_section() -> None:
     def names(command: Any, path: tuple[str, ...] = ()) -> list[str]:
         parts = getattr(command, "commands", None)

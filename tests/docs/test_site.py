@@ -81,6 +81,12 @@ def test_links_between_pages_resolve(site: Path) -> None:
     assert not broken, "\n".join(broken)
 
 
+def test_types_of_arguments_list_their_values(site: Path) -> None:
+    page = (site / "reference" / "api" / "generated" / "polybasis.nn.OptBasisConv.html").read_text()
+    text = re.sub(r"<[^>]*>", "", page)
+    assert re.search(r"scale \(\Wunit\W \| \Wsignal\W\)", text)
+
+
 def read_by_people(site: Path) -> list[str]:
     """The pages that are not generated for one class or function each, and three of those."""
     names = [str(page.relative_to(site)) for page in sorted(site.rglob("*.html"))]
@@ -92,7 +98,7 @@ def read_by_people(site: Path) -> list[str]:
 @pytest.mark.browser
 @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 def test_pages_in_a_browser(site: Path, tmp_path: Path) -> None:
-    """No page is wider than the window, has a broken image or untypeset formula, or writes to the console."""
+    """No page is wider than the window, cuts an output, has a broken image or formula, or writes to the console."""
     pages = [*(page for page in read_by_people(site) if not page.startswith("search")), SEARCH]
     found, console = visit(site, pages, (1280, 390), tmp_path)
     assert not console, "\n".join(console)
@@ -102,6 +108,7 @@ def test_pages_in_a_browser(site: Path, tmp_path: Path) -> None:
         assert not seen["broken"], page
         assert seen["typeset"] >= seen["formulas"], page
         assert max(seen["overflow"].values()) <= 0, f"{page}: {seen['overflow']}"
+        assert not seen["cut"], page
         assert not seen["dark"]
     assert found[SEARCH]["hits"] > 0
     assert found["explanation/one-identity.html"]["formulas"] > 20
@@ -118,3 +125,8 @@ def test_pages_in_the_dark(site: Path, tmp_path: Path) -> None:
         assert seen["dark"], page
         red, green, blue = map(int, re.findall(r"\d+", seen["paper"])[:3])
         assert max(red, green, blue) < 60, f"{page}: {seen['paper']}"
+    comments = {colour for seen in found.values() for colour in seen["comments"]}
+    assert comments
+    for colour in comments:  # grey: quieter than the code
+        channels = [int(part) for part in re.findall(r"\d+", colour)[:3]]
+        assert max(channels) - min(channels) < 40, colour

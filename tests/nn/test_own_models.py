@@ -238,11 +238,12 @@ def test_configurations_and_saved_models_never_run_a_file(file: Path) -> None:
     with pytest.raises(ValueError, match=r"it was trained with mine.py:Net, from .*; if you trust that file, pass it"):
         pb.train.TrainedModel.load("model")
     Path("other.py").write_text("from pathlib import Path\nPath('ran').touch()\n")
-    with pytest.raises(ValueError, match=r"other.py has the SHA-256 hash .*; expected .*: it has changed"):
-        pb.train.TrainedModel.load("model", "other.py")
+    with pytest.raises(ValueError, match=r": other.py has changed since the model was trained; restore that"):
+        pb.NodeClassifier.load("model", model_file="other.py")
     assert not Path("ran").exists()
     file.rename("renamed.py")  # the hash counts, not the name
     assert type(pb.train.TrainedModel.load("model", "renamed.py").model).__name__ == "Net"
+    assert type(pb.NodeClassifier.load("model", model_file="renamed.py").model_).__name__ == "Net"
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -51,6 +52,16 @@ class WrongShape(Good):
         return torch.cat([super().forward(x, graph)] * 2, dim=1)
 
 
+class OneColumn(Good):
+    def forward(self, x: Any, graph: pb.Graph) -> Tensor:
+        return super().forward(x, graph)[:, :1]
+
+
+class Nothing(Good):
+    def forward(self, x: Any, graph: pb.Graph) -> Any:
+        super().forward(x, graph)
+
+
 class NotLearning(Good):
     def forward(self, x: Any, graph: pb.Graph) -> Tensor:
         return super().forward(x, graph) * 0
@@ -98,7 +109,9 @@ def test_a_good_model_passes() -> None:
         (TakesDirected, "TakesDirected accepts a directed graph"),
         (Unused, "the parameter unused.weight has no gradient"),
         (Ungrouped, "parameter_groups does not contain every trained parameter once"),
-        (WrongShape, r"forward returns shape \(120, 4\); expected \(120, 2\)"),
+        (WrongShape, r"forward returned shape \(120, 4\); expected \(120, 2\)"),
+        (OneColumn, r"forward returned shape \(120, 1\); expected \(120, 2\)"),
+        (Nothing, "forward returned a NoneType; expected a tensor"),
         (NotLearning, "the loss is 0.6931 before and 0.6931 after 20 steps"),
         (NoReset, "reset_parameters does not reset conv.alpha"),
         (HiddenState, "a model that is saved and loaded has other scores"),
@@ -152,6 +165,69 @@ class WrongChange(pb.bases.Bernstein):
 def test_a_basis_whose_methods_disagree_fails(basis: pb.bases.PolynomialBasis, message: str) -> None:
     with pytest.raises(AssertionError, match=message):
         check_basis(basis)
+
+
+ONE, SEVEN = torch.ones((), dtype=torch.float64), torch.ones(7, dtype=torch.float64)
+
+
+class Returned(pb.bases.ThreeTermBasis):
+    """A basis with the given coefficients."""
+
+    def __init__(self, found: Any) -> None:
+        self.found = found
+
+    def recurrence(self, K: int) -> pb.bases.Recurrence:
+        return self.found  # type: ignore[no-any-return]
+
+
+class ShortConstant(pb.bases.Bernstein):
+    def constant(self, K: int) -> Tensor:
+        return super().constant(K)[1:]
+
+
+class FlatCoordinates(pb.bases.Legendre):
+    def coordinates(self, gamma: Tensor, sqrt_beta: Tensor) -> Tensor:
+        return super().coordinates(gamma, sqrt_beta).sum(-1)
+
+
+@pytest.mark.parametrize(
+    ("basis", "message"),
+    [
+        (Returned((ONE, SEVEN, SEVEN, SEVEN)), "recurrence(7) returned a tuple; expected a pb.bases.Recurrence"),
+        (
+            Returned(pb.bases.Recurrence(ONE, SEVEN, SEVEN, SEVEN[1:])),
+            "recurrence(7) returned c of shape (6,); expected (7,)",
+        ),
+        (
+            Returned(pb.bases.Recurrence(ONE, SEVEN.float(), SEVEN, SEVEN)),
+            "recurrence(7) returned a of float32; expected float64",
+        ),
+        (
+            Returned(pb.bases.Recurrence(1.0, SEVEN, SEVEN, SEVEN)),  # type: ignore[arg-type]
+            "recurrence(7) returned s of type float; expected a float64 tensor",
+        ),
+        (ShortConstant(7), "constant returned shape (7,); expected (8,)"),
+        (FlatCoordinates(), "coordinates returned shape (8, 8); expected (8, 8, 4)"),
+    ],
+    ids=["tuple", "length", "dtype", "float", "constant", "coordinates"],
+)
+def test_a_method_that_returns_something_else_is_named(basis: pb.bases.PolynomialBasis, message: str) -> None:
+    with pytest.raises(AssertionError, match=f"^{re.escape(message)}$"):
+        check_basis(basis)
+
+
+def test_a_basis_may_be_a_class_without_arguments() -> None:
+    check_basis(pb.bases.Legendre)
+    for wrong, message in (
+        (
+            pb.bases.Bernstein,
+            r"Bernstein\(\) raises: .*missing 1 .* argument: 'K'; if it needs arguments, pass an instance",
+        ),
+        (pb.bases.ThreeTermBasis, r"ThreeTermBasis\(\) raises: Can't instantiate abstract class"),
+        (dict, "basis is <class 'dict'>; expected a polybasis.bases.PolynomialBasis"),
+    ):
+        with pytest.raises(TypeError, match=message):
+            check_basis(wrong)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", pb.bases.names.NAMES)

@@ -160,6 +160,46 @@ def test_curves_of_filters_and_training_are_those_of_the_model(
     np.testing.assert_allclose(score["y"], scores, rtol=1e-4)
     assert rule["name"] == f"kept epoch {kept + 1}"
     assert rule["kind"] == "rule"
+    assert '<th class="text">encoding</th><th>missing</th>' in page
+
+
+def test_bands_of_percentiles_differ(page: str) -> None:
+    swatches = re.findall(r'class="(band[^"]*)"><i></i>(\d+th to \d+th percentile)', page)
+    assert swatches == [("band s0 faint", "5th to 95th percentile"), ("band s0", "25th to 75th percentile")]
+
+
+def test_decisions_are_described_in_words(page: str, own_model: TrainedModel, tables: Source, tmp_path: Path) -> None:
+    text = text_of(page)
+    assert "It was trained on 180 nodes. The epoch with the best score on 60 validation nodes was kept." in text
+    assert "Calibrated with isotonic regression on the validation nodes." in text
+    assert "chosen on the validation nodes for a recall of at least 0.8. Move" in text
+    assert "recall\N{NO-BREAK SPACE}≥\N{NO-BREAK SPACE}0.25" in page
+    assert "cases" not in page
+    data = tables.open()
+    costly = own_model.with_threshold(data, data.split("stratified", 0).val, cost=(2, 20))
+    write_report(costly, data, tmp_path / "report.html")
+    text = text_of((tmp_path / "report.html").read_text())
+    assert text.count("chosen on the validation nodes to minimise cost (false alarm 1, miss 10)") == 2
+
+
+def test_a_page_shows_what_became_of_the_tables(own_model: TrainedModel, tables: Source, tmp_path: Path) -> None:
+    data = tables.open()
+    assert isinstance(data, NodeDataset)
+    assert data.schema is not None
+    merged = replace(data, schema=replace(data.schema, merge="max", drop=("date", "<phone>")))
+    write_report(own_model, merged, tmp_path / "report.html")
+    text = text_of((tmp_path / "report.html").read_text())
+    assert "Repeated edges were merged into one with the largest of their weights." in text
+    assert "Dropped columns: date, <phone>." in text
+
+
+def test_an_epoch_before_the_record_has_no_line(own_model: TrainedModel, tables: Source, tmp_path: Path) -> None:
+    history = [row for row in own_model.provenance["history"] if row[0] >= 20]
+    resumed = replace(own_model, provenance=own_model.provenance | {"history": history, "kept_epochs": [10]})
+    write_report(resumed, tables.open(), tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text()
+    assert "kept epoch" not in page
+    assert "The record starts at epoch 21" in text_of(page)
 
 
 @pytest.mark.parametrize(

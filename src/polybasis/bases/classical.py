@@ -55,7 +55,8 @@ class Jacobi(ThreeTermBasis):
         - 2(k+a-1)(k+b-1)(2k+a+b)\, P_{k-2}
 
     Args:
-        a, b: The exponents.
+        a: The exponent of :math:`1-\mu`.
+        b: The exponent of :math:`1+\mu`.
 
     Raises:
         ValueError: If an exponent is not finite.

@@ -26,7 +26,8 @@ def named_basis(name: str, K: int, a: float = 0.0, b: float = 0.0) -> Polynomial
         name: ``"monomial"``, ``"chebyshev"``, ``"chebyshev-interpolation"``, ``"bernstein"``, ``"jacobi"``,
             ``"legendre"`` or the name of a registered basis.
         K: The degree.
-        a, b: The exponents of Jacobi polynomials.
+        a: The first exponent of Jacobi polynomials.
+        b: The second exponent.
 
     Raises:
         ValueError: If the name is unknown.

@@ -51,7 +51,8 @@ class PolynomialBasis(ABC):
         r"""Returns the coordinates of the :math:`g_k(P)\, x` in an optimal basis.
 
         Args:
-            gamma, sqrt_beta: The tridiagonal matrix T of a :class:`polybasis.OptimalBasis`, (K+1, d).
+            gamma: The diagonal of the tridiagonal matrix T of a :class:`polybasis.OptimalBasis`, (K+1, d).
+            sqrt_beta: The norm :math:`\|x\|`, followed by the off-diagonal of T, (K+1, d).
 
         Returns:
             (K+1, K+1, d); column k is :math:`\|x\|\, g_k(T)\, e_0`.

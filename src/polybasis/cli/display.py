@@ -117,10 +117,11 @@ def _line(result: Result) -> str:
 
 def print_assessment(result: Result) -> None:
     """Prints the test score of a model with its interval beside those of baselines, and warnings."""
+    from polybasis.data.metrics import metric_name
     from polybasis.train.assessment import Assessment
 
     found = Assessment.from_dict(result["assessment"])
-    table = Table(f"{found.metric}, {found.nodes:,} test nodes")
+    table = Table(f"{metric_name(found.metric)}, {found.nodes:,} test nodes")
     for column in ("score", "95 % interval", "advantage of the model"):
         table.add_column(column, justify="right", no_wrap=True)
     table.add_row("model", f"{found.score.value:.4f}", f"{found.score.low:.4f} to {found.score.high:.4f}", "")

@@ -22,7 +22,8 @@ def csbm(nodes: int = 1000, features: int = 200, degree: float = 5.0, phi: float
     informative; at 0, only the features are.
 
     Args:
-        nodes, features: n and f.
+        nodes: number of nodes n.
+        features: number of features f.
         degree: mean degree d.
         phi: from -1 (heterophilous) to 1 (homophilous).
         seed: random seed.

@@ -35,6 +35,18 @@ if TYPE_CHECKING:
 
 Metric = Literal["accuracy", "balanced_accuracy", "f1", "roc_auc", "average_precision", "log_loss", "rmse", "mae", "r2"]
 TargetKind = Literal["classification", "multi-label", "regression"]
+NAMES: dict[Metric, str] = {
+    "accuracy": "accuracy",
+    "balanced_accuracy": "balanced accuracy",
+    "f1": "F1",
+    "roc_auc": "ROC AUC",
+    "average_precision": "average precision",
+    "log_loss": "log loss",
+    "rmse": "root mean squared error",
+    "mae": "mean absolute error",
+    "r2": "R²",
+}
+IN_UNITS: tuple[Metric, ...] = ("rmse", "mae")
 FORMER_NAMES = {"roc-auc": "roc_auc"}  # in files of earlier versions
 
 
@@ -51,6 +63,20 @@ def as_metric(name: str) -> Metric:
     if name not in get_args(Metric):
         raise ValueError(f"metric is {name!r}; expected one of {', '.join(get_args(Metric))}")
     return cast(Metric, name)
+
+
+def metric_name(metric: Metric) -> str:
+    """The name of a metric in a sentence."""
+    return NAMES.get(metric, metric.replace("_", " "))
+
+
+def value_text(metric: Metric, value: float, sign: str = "") -> str:
+    """A value of a metric: shares with four decimals, errors with four significant digits.
+
+    >>> value_text("accuracy", 0.5), value_text("rmse", 1234.56), value_text("roc_auc", 0.1, "+")
+    ('0.5000', '1,235', '+0.1000')
+    """
+    return f"{value:{sign},.{'4g' if metric in IN_UNITS else '4f'}}"
 
 
 def check_metric(metric: Metric, target: TargetKind) -> None:

@@ -24,7 +24,8 @@ def mine_board(
     numbers of several cells.
 
     Args:
-        rows, columns: size of the board.
+        rows: height of the board.
+        columns: width of the board.
         mines: fraction of cells with a mine.
         hidden: fraction of cells that hide their number.
         seed: random seed.

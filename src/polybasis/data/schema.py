@@ -47,7 +47,8 @@ class TableSchema:
 
         Args:
             document: the dictionary.
-            task, kinds: what the dictionary does not hold.
+            task: kind of the target, which the dictionary does not hold.
+            kinds: kinds of the feature columns, which it does not hold either.
 
         Raises:
             ValueError: if the document is something else.

@@ -129,7 +129,9 @@ def recurrence_filter(graph: Graph, x: Tensor, alpha: Tensor, s: Tensor, a: Tens
         x: The signal, (N,), (N, d) or (B, N, d), finite. Types narrower than float32 are computed in float32.
         alpha: The coefficients of the filter, (K+1, d).
         s: The initial factor, (d,), nonzero.
-        a, b, c: The coefficients of the :class:`~polybasis.bases.Recurrence`, (K, d); ``c[0]`` is unused.
+        a: The factors of P, (K, d); see :class:`~polybasis.bases.Recurrence`.
+        b: The constant terms, (K, d).
+        c: The factors of :math:`h_{k-1}`, (K, d); ``c[0]`` is unused.
 
     Returns:
         The filtered signal, in the shape of ``x``.

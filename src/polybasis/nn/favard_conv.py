@@ -116,7 +116,8 @@ class FavardConv(FilterLayer):
         :math:`\sqrt\beta` is clamped to at least 0.01. Beyond the rank of a channel the recurrence is unchanged.
 
         Args:
-            gamma, sqrt_beta: The tridiagonal matrix of the optimal basis, (K+1, channels).
+            gamma: The diagonal of the tridiagonal matrix of the optimal basis, (K+1, channels).
+            sqrt_beta: The norm of the signal, followed by the off-diagonal, (K+1, channels).
 
         Raises:
             ValueError: If the recurrence is not free.

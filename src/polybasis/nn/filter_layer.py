@@ -56,11 +56,14 @@ class FilterLayer(torch.nn.Module, ABC):
 
     @abstractmethod
     def polynomials(self, x: Tensor, graph: Graph) -> tuple[PolynomialBasis, Tensor]:
-        """Returns the polynomial basis in which ``x`` is filtered and the current coefficients, (K+1, channels).
+        """Returns the polynomial basis in which ``x`` is filtered and the current coefficients.
 
         Args:
             x: The signal, (N, channels).
             graph: The graph, N nodes.
+
+        Returns:
+            The basis, of degree K, and the coefficients, (K+1, channels).
         """
 
     @abstractmethod
@@ -70,7 +73,8 @@ class FilterLayer(torch.nn.Module, ABC):
         Gradients flow to the parameters of the layer.
 
         Args:
-            gamma, sqrt_beta: The tridiagonal matrix of the optimal basis, (K+1, channels).
+            gamma: The diagonal of the tridiagonal matrix of the optimal basis, (K+1, channels).
+            sqrt_beta: The norm of the signal, followed by the off-diagonal, (K+1, channels).
 
         Returns:
             (K+1, channels), float64.

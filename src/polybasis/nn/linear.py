@@ -52,9 +52,11 @@ class FeatureLinear(torch.nn.Linear):
     """A linear layer that takes dense and sparse features.
 
     Args:
-        in_features, out_features: number of features of the input and of the output.
+        in_features: number of features of the input.
+        out_features: number of features of the output.
         bias: whether to add a bias.
-        device, dtype: those of the parameters.
+        device: device of the parameters.
+        dtype: data type of the parameters.
 
     >>> import scipy.sparse as sp, torch, polybasis as pb
     >>> from polybasis.features import as_features

@@ -60,6 +60,14 @@ class OptBasisConv(FilterLayer):
 
         Beyond the rank of a channel the polynomials are undefined and the coefficients are 0.
 
+        Args:
+            x: The signal, (N, channels).
+            graph: The graph, N nodes.
+
+        Returns:
+            The basis, a :class:`polybasis.bases.Favard` of degree K with one column per channel, and the coefficients,
+            (K+1, channels).
+
         Raises:
             ValueError: If the graph is a batch.
         """
@@ -71,7 +79,8 @@ class OptBasisConv(FilterLayer):
         """Returns the result of :meth:`polynomials` for a signal whose optimal basis is known.
 
         Args:
-            gamma, sqrt_beta: The coefficients of the optimal basis, (K+1, channels).
+            gamma: The diagonal of the tridiagonal matrix of the optimal basis, (K+1, channels).
+            sqrt_beta: The norm of the signal, followed by the off-diagonal, (K+1, channels).
         """
         defined = sqrt_beta > 0
         unit = torch.where(defined, sqrt_beta, 1)

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 FloatArray = NDArray[np.float64]
 Scale = Literal["linear", "log", "symlog"]
+SYMLOG_GAP = 0.09  # the least distance of two labels, as a fraction of the axis
 
 
 def scaled(values: ArrayLike, scale: Scale) -> FloatArray:
@@ -37,6 +38,8 @@ def ticks(low: float, high: float, scale: Scale = "linear", count: int = 5) -> l
     [1.0, 10.0, 100.0, 1000.0]
     >>> ticks(-30, 5, "symlog")
     [-10.0, -1.0, 0.0, 1.0]
+    >>> ticks(-300, 300, "symlog")  # the labels of -1, 0 and 1 would overlap
+    [-100.0, -10.0, 0.0, 10.0, 100.0]
     """
     if scale == "log":
         powers = [10.0**k for k in range(ceil(log10(low)), floor(log10(high)) + 1)]
@@ -45,7 +48,12 @@ def ticks(low: float, high: float, scale: Scale = "linear", count: int = 5) -> l
     if scale == "symlog":
         largest = max(abs(low), abs(high), 1.0)
         powers = [10.0**k for k in range(floor(log10(largest)) + 1)][:: 1 + floor(log10(largest)) // 4]
-        return [v for v in (*(-p for p in reversed(powers)), 0.0, *powers) if low <= v <= high]
+        apart = SYMLOG_GAP * float(scaled(high, scale) - scaled(low, scale))
+        shown = [0.0]
+        for power in powers:
+            if float(scaled(power, scale) - scaled(shown[-1], scale)) >= apart:
+                shown.append(power)
+        return [v for v in (*(-p for p in reversed(shown[1:])), *shown) if low <= v <= high]
     raw = (high - low) / count
     unit = 10.0 ** floor(log10(raw))
     step = unit * next((s for s in (1, 2, 5) if raw <= 1.0001 * s * unit), 10)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from polybasis.report.charts import GREY, Chart, Series
+from polybasis.report.metric_words import threshold_reason
 from polybasis.report.outcomes import Decisions, FloatArray, IntArray, Reliability, thinned
 from polybasis.report.page import Page
 from polybasis.report.scored_nodes import ScoredNodes
@@ -16,6 +17,7 @@ from polybasis.report.scored_nodes import ScoredNodes
 RECALLS = (0.25, 0.5, 0.75, 0.9, 0.95)
 MOST_CURVES = 10
 POINTS = 150  # of a curve
+CALIBRATIONS = {"isotonic": "isotonic regression", "temperature": "temperature scaling"}
 
 
 def add_ranking(page: Page, part: ScoredNodes) -> None:
@@ -89,15 +91,16 @@ def add_thresholds(page: Page, part: ScoredNodes) -> None:
     used = 0.5 if threshold is None else threshold.value
     page.text(
         f"A node is flagged as class {name} if its probability reaches a threshold. The model uses {used:.4g}"
-        + (
-            ", the most probable class"
-            if threshold is None
-            else f", chosen on validation nodes for {threshold.criterion}"
-        )
+        + f", {'the most probable class' if threshold is None else threshold_reason(threshold)}"
         + f". Move the slider to see the effect of another threshold on the {part.where}."
     )
     page.add(_explorer(name, found, used))
-    rows = [_decision(f"recall ≥ {recall:.2f}", found, int(np.argmax(found.recall >= recall))) for recall in RECALLS]
+    rows = [
+        _decision(
+            f"recall\N{NO-BREAK SPACE}≥\N{NO-BREAK SPACE}{recall:.2f}", found, int(np.argmax(found.recall >= recall))
+        )
+        for recall in RECALLS
+    ]
     if found.at(used) >= 0:
         rows.append(_decision("this model", found, found.at(used), used))
     page.table(["", "threshold", "flagged", "precision", "recall"], rows)
@@ -161,6 +164,7 @@ def add_calibration(page: Page, part: ScoredNodes) -> None:
     versions = {"before calibration": part.uncalibrated, "after calibration": part.probabilities}
     if part.trained.calibration is None:
         versions = {"model": part.uncalibrated}
+    counted = "pairs of node and label" if part.trained.target == "multi-label" else "nodes"
     series, histograms = [], []
     for colour, (name, probabilities) in enumerate(versions.items()):
         if part.trained.target == "multi-label":
@@ -173,7 +177,7 @@ def add_calibration(page: Page, part: ScoredNodes) -> None:
             confidence, outcomes, what = probabilities.max(axis=1), likely == part.y.numpy(), "the most probable class"
         found = Reliability.of(confidence, outcomes)
         notes = [
-            f"{n:,} cases, 95 % interval {low:.3f} to {high:.3f}"
+            f"{n:,} {counted}, 95 % interval {low:.3f} to {high:.3f}"
             for n, low, high in zip(found.counts, found.low, found.high, strict=True)
         ]
         bounds = Series(
@@ -186,7 +190,7 @@ def add_calibration(page: Page, part: ScoredNodes) -> None:
         histograms.append(Series(name=name, x=edges, y=heights, kind="bars", colour=colour))
     method = "The model is not calibrated."
     if part.trained.calibration is not None:
-        method = f"Calibrated by {part.trained.calibration.method} on validation nodes."
+        method = f"Calibrated with {CALIBRATIONS[part.trained.calibration.method]} on the validation nodes."
     top = min(1.0, 1.05 * max(float(np.max(s.x if s.upper is None else s.upper)) for s in series))
     page.heading("Calibration")
     page.charts(
@@ -198,7 +202,7 @@ def add_calibration(page: Page, part: ScoredNodes) -> None:
             f"are correct on average. {method}",
         ),
         Chart(
-            title="Distribution of probabilities", xlabel=f"probability of {what}", ylabel="cases", x=(0, 1),
+            title="Distribution of probabilities", xlabel=f"probability of {what}", ylabel=counted, x=(0, 1),
             y=(0, 1.05 * max(float(max(np.max(s.y) for s in histograms)), 1)), series=histograms,
         ),
     )  # fmt: skip

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polybasis.data.dataset import NodeDataset, Split, edge_homophily
+from polybasis.data.schema import Merge
 from polybasis.report.charts import Chart, Series
 from polybasis.report.page import Page
 from polybasis.train.source import Data
@@ -15,6 +16,12 @@ from polybasis.train.trained_model import TrainedModel
 
 MOST_COLUMNS = 60
 MOST_CLASSES = 100
+MERGED: dict[Merge, str] = {
+    "sum": "the sum of their weights",
+    "mean": "the mean of their weights",
+    "max": "the largest of their weights",
+    "first": "the weight of the first",
+}
 
 
 def add_data(page: Page, trained: TrainedModel, data: Data, split: Split | None) -> None:
@@ -23,6 +30,7 @@ def add_data(page: Page, trained: TrainedModel, data: Data, split: Split | None)
     if isinstance(data, NodeDataset):
         for note in data.notes:
             page.text(note)
+        _add_roles(page, data)
         _add_graph(page, data)
     else:
         page.text(f"A store with a basis of degree {data.K} for {len(data.y):,} rows; the graph is not part of it.")
@@ -33,6 +41,16 @@ def add_data(page: Page, trained: TrainedModel, data: Data, split: Split | None)
         _add_classes(page, data)
     if isinstance(data, NodeDataset):
         _add_columns(page, trained, data)
+
+
+def _add_roles(page: Page, data: NodeDataset) -> None:
+    """Which columns of the tables were left out, and how repeated edges were combined."""
+    if data.schema is None:
+        return
+    if data.schema.merge is not None:
+        page.text(f"Repeated edges were merged into one with {MERGED[data.schema.merge]}.")
+    if data.schema.drop:
+        page.text(f"Dropped columns: {', '.join(data.schema.drop)}.")
 
 
 def _add_graph(page: Page, data: NodeDataset) -> None:
@@ -90,7 +108,7 @@ def _add_columns(page: Page, trained: TrainedModel, data: NodeDataset) -> None:
             how = f"standardised: mean {column.mean:.4g}, scale {column.scale:.4g}"
         gaps = f"{missing.get(column.name, 0):.1%}"
         rows.append([column.name, column.kind, how, gaps, str(column.width)])
-    page.table(["column", "kind", "encoding", "missing", "features"], rows)
+    page.table(["column", "kind", "encoding", "missing", "features"], rows, texts=3)
     if len(rows) < len(trained.recipe.columns):
         page.text(f"The first {len(rows)} of {len(trained.recipe.columns)} columns.", "note")
     page.text("The encoding is fitted without validation and test nodes and saved with the model.", "note")

@@ -77,7 +77,7 @@ def _distribution(title: str, filters: Filters, density: tuple[FloatArray, Float
     series = _density(density)
     if values.shape[1] > 1:
         series += [
-            Series(name="5th to 95th percentile", x=mu, y=low, upper=high, kind="band"),
+            Series(name="5th to 95th percentile", x=mu, y=low, upper=high, kind="band", faint=True),
             Series(name="25th to 75th percentile", x=mu, y=quarter, upper=upper, kind="band"),
         ]
     series.append(Series(name="median" if values.shape[1] > 1 else "response", x=mu, y=median, colour=1))

@@ -1,23 +1,13 @@
-"""Metrics and their values in words."""
+"""Metrics, their values and thresholds in words."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from polybasis.data.metrics import Metric
+from polybasis.data.metrics import Metric, metric_name, value_text
 from polybasis.train.assessment import Estimate
+from polybasis.train.threshold import Threshold
 
-NAMES: dict[Metric, str] = {
-    "accuracy": "accuracy",
-    "balanced_accuracy": "balanced accuracy",
-    "f1": "F1",
-    "roc_auc": "ROC AUC",
-    "average_precision": "average precision",
-    "log_loss": "log loss",
-    "rmse": "root mean squared error",
-    "mae": "mean absolute error",
-    "r2": "R²",
-}
 MEANINGS: dict[Metric, str] = {
     "accuracy": "the fraction of nodes whose class is predicted correctly",
     "balanced_accuracy": "the fraction of nodes predicted correctly, averaged over the classes",
@@ -29,12 +19,6 @@ MEANINGS: dict[Metric, str] = {
     "mae": "the mean error in the units of the target",
     "r2": "the fraction of the variance of the target that is explained",
 }
-IN_UNITS: tuple[Metric, ...] = ("rmse", "mae")
-
-
-def metric_name(metric: Metric) -> str:
-    """The name of a metric in a sentence."""
-    return NAMES.get(metric, metric.replace("_", " "))
 
 
 def metric_heading(metric: Metric) -> str:
@@ -57,16 +41,20 @@ def metric_meaning(metric: Metric, classes: Sequence[str]) -> str:
     return MEANINGS.get(metric, metric_name(metric))
 
 
-def value_text(metric: Metric, value: float, sign: str = "") -> str:
-    """A value of a metric: shares with four decimals, errors with four significant digits.
-
-    >>> value_text("accuracy", 0.5), value_text("rmse", 1234.56), value_text("roc_auc", 0.1, "+")
-    ('0.5000', '1,235', '+0.1000')
-    """
-    return f"{value:{sign},.{'4g' if metric in IN_UNITS else '4f'}}"
-
-
 def estimate_texts(metric: Metric, estimate: Estimate, sign: str = "") -> tuple[str, str]:
     """A value of a metric, and its interval if it has a length."""
     value, low, high = (value_text(metric, v, sign) for v in (estimate.value, estimate.low, estimate.high))
     return value, "" if low == high else f"{low} to {high}"
+
+
+def threshold_reason(threshold: Threshold) -> str:
+    """How a threshold was chosen.
+
+    >>> threshold_reason(Threshold(value=0.3, criterion="cost", level=10.0, precision=0.4, recall=0.9))
+    'chosen on the validation nodes to minimise cost (false alarm 1, miss 10)'
+    """
+    if threshold.criterion == "cost":
+        aim = f"to minimise cost (false alarm 1, miss {threshold.level:.4g})"
+    else:
+        aim = f"for a {threshold.criterion} of at least {threshold.level:.4g}"
+    return f"chosen on the validation nodes {aim}"

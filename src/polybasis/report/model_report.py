@@ -7,10 +7,11 @@ from pathlib import Path
 from torch import Tensor, searchsorted
 
 from polybasis.data.dataset import NodeDataset, Split
+from polybasis.data.metrics import metric_name, value_text
 from polybasis.report.curve_sections import add_calibration, add_ranking, add_thresholds
 from polybasis.report.data_sections import add_data
 from polybasis.report.filter_sections import add_filters
-from polybasis.report.metric_words import metric_heading, metric_meaning, metric_name, value_text
+from polybasis.report.metric_words import metric_heading, metric_meaning
 from polybasis.report.page import Page
 from polybasis.report.score_sections import BASELINES, add_classes, add_numbers, add_scores
 from polybasis.report.scored_nodes import ScoredNodes
@@ -98,11 +99,12 @@ def _add_headline(page: Page, trained: TrainedModel, parts: list[ScoredNodes], f
         "multi-label": f"which of {len(best.names)} labels each node has",
         "regression": "a number for each node",
     }[trained.target]
-    by = {"score": " by their score", "loss": " by their loss", "none": ""}[trained.config.stopping.early_stopping]
-    validated = "validated on {} nodes" if not by else "stopped early on {} validation nodes" + by
     text = f"The model predicts {what}."
     if len(parts) > 1:
-        text += f" It was trained on {len(parts[0]):,} nodes and {validated.format(f'{len(parts[1]):,}')}."
+        text += f" It was trained on {len(parts[0]):,} nodes."
+        kept = {"score": "best score", "loss": "lowest loss"}.get(trained.config.stopping.early_stopping)
+        if kept is not None:
+            text += f" The epoch with the {kept} on {len(parts[1]):,} validation nodes was kept."
     page.text(text)
     interval = f"(95 % interval {value_text(metric, score.low)} to {value_text(metric, score.high)})"
     unseen = ", which were not used in training," if best.where == "test nodes" else ","

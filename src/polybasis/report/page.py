@@ -64,18 +64,22 @@ class Page:
         )
         self.add(f'<dl class="tiles">{tiles}</dl>')
 
-    def table(self, header: Sequence[Cell], rows: Sequence[Sequence[Cell]], bars: Sequence[float] = ()) -> None:
+    def table(
+        self, header: Sequence[Cell], rows: Sequence[Sequence[Cell]], bars: Sequence[float] = (), texts: int = 1
+    ) -> None:
         """Appends a table, which scrolls horizontally if it is wider than the page.
 
         Args:
             header: column names.
             rows: cells, each a text, or a text and a remark in small print.
             bars: for each row, the length of a bar behind its last cell, between 0 and 1.
+            texts: number of first columns that hold text, which is aligned to the left; the others hold numbers.
         """
-        head = "".join(f"<th>{_cell(cell)}</th>" for cell in header)
+        kinds = [' class="text"' if i < texts else "" for i in range(len(header))]
+        head = "".join(f"<th{kind}>{_cell(cell)}</th>" for kind, cell in zip(kinds, header, strict=True))
         body = []
         for i, row in enumerate(rows):
-            cells = [f"<td>{_cell(cell)}</td>" for cell in row]
+            cells = [f"<td{kind}>{_cell(cell)}</td>" for kind, cell in zip(kinds, row, strict=True)]
             if bars:
                 cells[-1] = f'<td class="bar" style="--w:{100 * bars[i]:.1f}%">{_cell(row[-1])}</td>'
             body.append(f"<tr>{''.join(cells)}</tr>")

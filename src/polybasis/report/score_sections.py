@@ -7,15 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from polybasis.data.metrics import Metric, sign
+from polybasis.data.metrics import Metric, metric_name, sign, value_text
 from polybasis.report.charts import GREY, Chart, Series
-from polybasis.report.metric_words import (
-    estimate_texts,
-    metric_heading,
-    metric_meaning,
-    metric_name,
-    value_text,
-)
+from polybasis.report.metric_words import estimate_texts, metric_heading, metric_meaning
 from polybasis.report.outcomes import ClassScores, IntArray, confusion, largest_pooled
 from polybasis.report.page import Cell, Page
 from polybasis.report.scored_nodes import ScoredNodes
@@ -43,7 +37,7 @@ def add_scores(page: Page, parts: Sequence[ScoredNodes], found: Assessment | Non
     page.table(["", *((part.where, f"{len(part):,}") for part in parts)], rows)
     first = metrics[0]
     meaning = metric_meaning(first, parts[-1].names if parts[-1].trained.target == "classification" else ())
-    page.text(f"Small print shows 95 % bootstrap intervals. {metric_heading(first)} is {meaning}.", "note")
+    page.text(f"Figures in small type are 95 % bootstrap intervals. {metric_heading(first)} is {meaning}.", "note")
     decisions = {"calibration": parts[-1].trained.calibration, "threshold": parts[-1].trained.threshold}
     later = [name for name, decision in decisions.items() if decision is not None]
     if later:

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from polybasis.data.metrics import metric_name
 from polybasis.report.axes import FloatArray, Scale
 from polybasis.report.charts import GREY, Chart, Series
-from polybasis.report.metric_words import metric_name
+from polybasis.report.metric_words import threshold_reason
 from polybasis.report.page import Page
 from polybasis.train.trained_model import TrainedModel
 
@@ -48,6 +49,8 @@ def _curves(
         name = f"model {i + 1}" if ensemble else what
         series.append(Series(name=name, x=curve[:, 0], y=curve[:, 1], colour=i))
     for i, epoch in kept.items():
+        if i not in curves or not curves[i][0, 0] <= epoch <= curves[i][-1, 0]:
+            continue  # it precedes the record
         name = f"kept epoch {epoch}" + (f" of model {i + 1}" if ensemble else "")
         series.append(Series(name=name, x=[epoch], kind="rule", colour=i if ensemble else GREY))
     return Chart(title=title, xlabel="epoch", ylabel=what, series=series, yscale=yscale)
@@ -67,8 +70,7 @@ def add_configuration(page: Page, trained: TrainedModel) -> None:
             )
         )
     if trained.threshold is not None:
-        found = trained.threshold
-        facts.append(("threshold", f"{found.value:.4g}, chosen for {found.criterion} {found.level:.4g}"))
+        facts.append(("threshold", f"{trained.threshold.value:.4g}, {threshold_reason(trained.threshold)}"))
     for section, values in trained.config.to_dict().items():
         for name, value in (values if isinstance(values, dict) else {section: values}).items():
             if value is not None and value != {}:

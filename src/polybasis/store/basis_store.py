@@ -56,7 +56,9 @@ class BasisStore(LabelledNodes):
             it; :meth:`read` and :meth:`batch` do.
         exponent: 0 for float32. In float16, unscaled entries, about :math:`1/\\sqrt N`, would be subnormal.
         rows: the nodes of the data set whose rows are stored, ascending.
-        gamma, sqrt_beta: (K+1, channels), float64. The last gamma is 0: no filter of degree K depends on it.
+        gamma: diagonal of the tridiagonal matrix, (K+1, channels), float64. The last row is 0: no filter of degree K
+            depends on it.
+        sqrt_beta: norms of the signals, followed by the off-diagonal, (K+1, channels), float64.
         rank: (channels,).
         K: the degree.
         feature_transform: the transform that was applied to the features.

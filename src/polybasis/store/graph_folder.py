@@ -42,8 +42,10 @@ class GraphFolder:
 
     Attributes:
         path: the folder.
-        num_nodes, nonzeros: number of rows and of nonzeros of the adjacency matrix.
-        indptr, indices: the adjacency matrix in CSR format.
+        num_nodes: number of rows of the adjacency matrix.
+        nonzeros: number of nonzeros of the adjacency matrix.
+        indptr: boundaries of the rows of the adjacency matrix, in CSR format.
+        indices: column of each nonzero.
         x: features, (nodes, features), or None.
         y: class indices or numbers, (nodes,), or labels, (nodes, labels), see :mod:`polybasis.data.targets`; or None.
         splits: (splits, nodes), 1 training, 2 validation, 3 test, or None.

@@ -21,7 +21,8 @@ def synthetic_edges(nodes: int, edges: int, seed: int = 0) -> Iterator[Edges]:
     """Generates a stream of edges with heavy-tailed degrees: one endpoint of each edge follows a power law.
 
     Args:
-        nodes, edges: numbers of nodes and edges; self-loops and duplicates are dropped when the graph is built.
+        nodes: number of nodes.
+        edges: number of edges; self-loops and duplicates are dropped when the graph is built.
         seed: the same seed gives the same stream.
 
     Yields:
@@ -68,7 +69,8 @@ def make_synthetic(
 
     Args:
         path: the folder, which must not exist.
-        nodes, edges: see :func:`synthetic_edges`.
+        nodes: number of nodes.
+        edges: number of edges; see :func:`synthetic_edges`.
         features: number of features, float16.
         labelled: fraction of nodes that have one of ten random classes; they are split 50/25/25.
         memory: approximate memory limit in bytes.

@@ -13,7 +13,7 @@ import numpy as np
 
 from polybasis.data import metrics
 from polybasis.data.dataset import NodeDataset, Split
-from polybasis.data.metrics import Metric, sign
+from polybasis.data.metrics import Metric, metric_name, sign, value_text
 from polybasis.train.bootstrap import FloatArray, bootstrap
 from polybasis.train.columns_only import columns_only
 from polybasis.train.early_stopping import is_noisy, rarer_class
@@ -162,7 +162,9 @@ def assess(
         rarer, count = rarer_class(y)
         label = repr(str(data.classes[rarer]))
         if count == 0:
-            warnings = [f"No test node is of class {label}, so {trained.metric} is meaningless. Label more nodes."]
+            warnings = [
+                f"No test node is of class {label}, so {metric_name(trained.metric)} is meaningless. Label more nodes."
+            ]
         else:
             nodes = f"{count} of {len(y):,} test nodes {'is' if count == 1 else 'are'}"
             warnings.append(
@@ -174,11 +176,12 @@ def assess(
 def _warning(comparison: Comparison, score: Estimate, metric: Metric) -> str:
     linear = comparison.name == "columns only"
     what = "a linear model of the columns, which ignores the graph" if linear else "a constant prediction"
-    scores = f"test {metric} {score.value:.4g} against {comparison.score.value:.4g}"
-    low, high = comparison.advantage.low, comparison.advantage.high
-    if high < 0:
+    values = [value_text(metric, found.value) for found in (score, comparison.score)]
+    scores = f"test {metric_name(metric)} {' against '.join(values)}"
+    if comparison.advantage.high < 0:
         return f"The model is worse than {what}: {scores}."
+    low, high = (value_text(metric, end, "+") for end in (comparison.advantage.low, comparison.advantage.high))
     return (
         f"The model is not clearly better than {what}: {scores}, and the difference may be due to chance "
-        f"(95 % interval {low:+.4g} to {high:+.4g})."
+        f"(95 % interval {low} to {high})."
     )

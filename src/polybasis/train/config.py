@@ -36,7 +36,10 @@ class Config:
     """A model, its hyperparameters and how to train it. :meth:`of` creates one from keyword arguments.
 
     Attributes:
-        model, optimizer, stopping, loss: the sections.
+        model: the model and its hyperparameters.
+        optimizer: learning rates and weight decay.
+        stopping: number of epochs, early stopping and the metric.
+        loss: the loss and its weights.
         ensemble_size: number of models trained from different initial weights; the prediction is the mean of their
             probabilities.
         label_reuse: probability that the class of a training node is a feature in a training step; see
@@ -171,7 +174,9 @@ class Config:
         """A new model.
 
         Args:
-            features, classes, nodes: numbers of features, of classes or other outputs, and of nodes.
+            features: number of features.
+            classes: number of classes or other outputs.
+            nodes: number of nodes.
             target: the kind of target, which determines how an ensemble averages.
         """
         models = [new_model(self.model, features, classes, nodes, self.label_reuse) for _ in range(self.ensemble_size)]

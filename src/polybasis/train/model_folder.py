@@ -19,6 +19,7 @@ from polybasis.checksums import FormerVersionWarning, read_document, write_docum
 from polybasis.files import write_atomically
 from polybasis.foreign_files import regular_file
 from polybasis.nn.models.own_models import load_model_file, model_file
+from polybasis.registry import read_source
 
 KIND, VERSION, OLDEST = "polybasis model", 2, 1
 
@@ -68,9 +69,11 @@ def load_definition(document: dict[str, Any], given: str | Path | None) -> None:
     name, sha256 = document["config"]["model"]["name"], document["config"]["model"].get("sha256")
     if sha256 is None:
         if given is not None:
-            raise ValueError(f"{name} is not defined in a file; omit --model-file {given}")
+            raise ValueError(f"{name} is not defined in a file; omit the model file {given}")
         return
     if given is not None:
+        if read_source(Path(given))[1] != sha256:
+            raise ValueError(f"{given} has changed since the model was trained; restore that version or train again")
         load_model_file(given, name.rpartition(":")[2], sha256=sha256, name=name)
     loaded = model_file(name)
     if loaded is None or loaded.sha256 != sha256:

@@ -15,7 +15,8 @@ def load_preset(model: str, dataset: str, preset: Preset = "published") -> Confi
     """The hyperparameters that this package includes for a model and a data set, or None.
 
     Args:
-        model, dataset: their names; ``honest`` has rows of its table in place of models.
+        model: name of the model; ``honest`` has rows of its table in place of models.
+        dataset: name of the data set.
         preset: ``published`` by the method's authors, ``tuned`` on validation data, or ``honest``: tuned with the same
             effort for every row of ``polybasis reproduce honest``.
 

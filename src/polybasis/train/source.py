@@ -86,7 +86,10 @@ class Source:
         """Creates a source from the user's own files, which are read immediately.
 
         Args:
-            edges, features, labels, options: see :func:`polybasis.data.read_tables`.
+            edges: as for :func:`polybasis.data.read_tables`.
+            features: as for :func:`polybasis.data.read_tables`.
+            labels: as for :func:`polybasis.data.read_tables`.
+            options: further arguments of :func:`polybasis.data.read_tables`.
 
         Raises:
             FileNotFoundError, ValueError: if a file is missing or invalid; the message gives the file and the line.

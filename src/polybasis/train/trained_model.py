@@ -53,7 +53,8 @@ class TrainedModel:
         structure_only: whether it was trained without features, on structure only.
         nodes: names of the nodes it can predict for, if it is transductive; otherwise None.
         target: the kind of target.
-        center, scale: for regression, the prediction is ``center`` plus ``scale`` times the output of the model.
+        center: for regression, the prediction is ``center`` plus ``scale`` times the output of the model.
+        scale: see ``center``.
         calibration: a map from its logits to calibrated probabilities; see :meth:`calibrated`.
         threshold: for two classes, the probability from which the second class is predicted; see
             :meth:`with_threshold`. If None, the most probable class is predicted.

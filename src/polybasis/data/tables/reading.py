@@ -69,7 +69,8 @@ def read_tables(
         header: whether text tables have a header; detected by default.
         merge: how to combine the weights of repeated edges; by default, repeated weighted edges are an error.
         drop: names of columns of ``edges`` and ``features`` to ignore.
-        categorical, numeric: names of columns of ``features`` to treat as categorical or numeric, for example codes.
+        categorical: names of columns of ``features`` to treat as categorical, for example numeric codes.
+        numeric: names of columns of ``features`` to treat as numeric.
         schema: the schema of the tables that a model was trained on. It determines the feature columns and their
             kinds, and the defaults of ``id``, ``task`` and ``merge``. Dropped columns and target columns are ignored; a
             target is only read from ``labels`` or if ``target`` is given.

@@ -40,7 +40,8 @@ class DecomposedFilter(FixedBasisLayer):
     Args:
         channels: The number of channels.
         K: The degree.
-        a, b: The exponents of the Jacobi polynomials.
+        a: The first exponent of the Jacobi polynomials.
+        b: The second exponent.
         scale: The bound s of the factors.
     """
 
@@ -69,7 +70,8 @@ class JacobiConv(Model):
         hidden_channels: Unused.
         out_channels: The number of classes.
         K: The degree of the filters.
-        a, b: The exponents of the Jacobi polynomials.
+        a: The first exponent of the Jacobi polynomials.
+        b: The second exponent.
         scale: The bound of the factors in the decomposition of the coefficients.
         dropout: The dropout probability of the features.
         filter_dropout: The dropout probability before the filter.

@@ -26,7 +26,8 @@ class LINK(Model):
     """Logistic regression on the rows of the adjacency matrix (Zheleva and Getoor, 2009).
 
     Args:
-        in_channels, hidden_channels: unused.
+        in_channels: unused.
+        hidden_channels: unused.
         out_channels: number of classes.
         num_nodes: number of nodes.
 
@@ -68,9 +69,12 @@ class LINKX(Model):
     This is PyG's LINKX, except that the first layers multiply by sparse matrices.
 
     Args:
-        in_channels, hidden_channels, out_channels: number of features, hidden width, number of classes.
+        in_channels: number of features.
+        hidden_channels: hidden width.
+        out_channels: number of classes.
         layers: depth of the joint MLP.
-        edge_layers, node_layers: depth of the MLPs on adjacency rows and on features.
+        edge_layers: depth of the MLP on adjacency rows.
+        node_layers: depth of the MLP on features.
         dropout: dropout rate in the joint MLP.
         num_nodes: number of nodes.
 

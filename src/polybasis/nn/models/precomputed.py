@@ -101,7 +101,9 @@ class PrecomputedGNN(Model):
     Args:
         model: the model whose filter is used: ``optbasisgnn``, ``favardgnn``, ``gpr-gnn``, ``bernnet``, ``chebnetii``,
             ``jacobiconv``, or ``sign``, whose first layer takes X, PX, ..., P^K X instead of the output of a filter.
-        in_channels, hidden_channels, out_channels: channels of the basis, hidden width, number of classes.
+        in_channels: channels of the basis.
+        hidden_channels: hidden width.
+        out_channels: number of classes.
         K: degree of the filter; at most the degree of the basis.
         layers: number of linear layers; three in the paper.
         dropout: dropout rate before each linear layer.
@@ -140,7 +142,8 @@ class PrecomputedGNN(Model):
         """Initialises the free recurrence of FavardGNN with that of a basis if ``start`` is ``optimal``.
 
         Args:
-            gamma, sqrt_beta: (K+1 or more, in_channels).
+            gamma: diagonal of the tridiagonal matrix of the basis, (K+1 or more, in_channels).
+            sqrt_beta: norms of the signals, followed by the off-diagonal, (K+1 or more, in_channels).
         """
         if isinstance(self.conv, FavardConv) and self.conv.recurrence == "free" and self.start == "optimal":
             self.conv.start_at(gamma[: self.K + 1], sqrt_beta[: self.K + 1])
@@ -149,7 +152,8 @@ class PrecomputedGNN(Model):
         """Returns the filter as coordinates on a basis, (K+1, outputs, in_channels); one output, or K+1 for SIGN.
 
         Args:
-            gamma, sqrt_beta: coefficients of the basis, (K+1 or more, in_channels).
+            gamma: diagonal of the tridiagonal matrix of the basis, (K+1 or more, in_channels).
+            sqrt_beta: norms of the signals, followed by the off-diagonal, (K+1 or more, in_channels).
         """
         gamma, sqrt_beta = gamma[: self.K + 1], sqrt_beta[: self.K + 1]
         if self.conv is None:
@@ -203,7 +207,8 @@ class PrecomputedGNN(Model):
 
         Args:
             vectors: (batch, K+1 or more, in_channels).
-            gamma, sqrt_beta: coefficients of the basis, (K+1 or more, in_channels).
+            gamma: diagonal of the tridiagonal matrix of the basis, (K+1 or more, in_channels).
+            sqrt_beta: norms of the signals, followed by the off-diagonal, (K+1 or more, in_channels).
             offset: index of the first row in a larger batch that is divided among processes; a multiple of 256.
             scale: power of two to multiply the vectors by.
         """

@@ -18,7 +18,9 @@ class SIGN(Model):
     """A linear layer for each of X, PX, .., P^K X, and a final layer that combines them (Frasca et al., 2020).
 
     Args:
-        in_channels, hidden_channels, out_channels: number of features, hidden width of each hop, number of classes.
+        in_channels: number of features.
+        hidden_channels: hidden width of each hop.
+        out_channels: number of classes.
         K: number of hops.
         dropout: dropout rate before every layer.
 
@@ -88,11 +90,14 @@ class GBP(PropagatedMLP):
     The propagation is exact; the paper approximates it with random walks and push operations.
 
     Args:
-        in_channels, hidden_channels, out_channels: number of features, hidden width, number of classes.
+        in_channels: number of features.
+        hidden_channels: hidden width.
+        out_channels: number of classes.
         K: number of hops.
         alpha: stopping probability.
         r: exponent of the normalisation; 1/2 is the symmetric normalisation.
-        layers, dropout: number of layers and dropout rate of the MLP.
+        layers: number of layers of the MLP.
+        dropout: dropout rate of the MLP.
         num_nodes: unused.
 
     >>> import torch, polybasis as pb
@@ -135,10 +140,13 @@ class NDLS(PropagatedMLP):
     :math:`K(v) = \min\{k : \|(P^\infty X)_v - (P^k X)_v\| < \epsilon\}`; its features are the mean over these steps.
 
     Args:
-        in_channels, hidden_channels, out_channels: number of features, hidden width, number of classes.
+        in_channels: number of features.
+        hidden_channels: hidden width.
+        out_channels: number of classes.
         K: maximum number of steps.
         epsilon: distance to the stationary state, relative to the largest initial distance.
-        layers, dropout: number of layers and dropout rate of the MLP.
+        layers: number of layers of the MLP.
+        dropout: dropout rate of the MLP.
         num_nodes: unused.
 
     >>> import torch, polybasis as pb

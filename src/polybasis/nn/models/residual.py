@@ -282,6 +282,15 @@ class ResidualFilterNet(Model):
         self.last = FeatureLinear(last_channels, out_channels)
 
     def fit_features(self, x: Features, nodes: Tensor) -> None:
+        """Fits the bins of the encoding to the features of the training nodes.
+
+        Args:
+            x: features, (N, in_channels).
+            nodes: the training nodes.
+
+        Raises:
+            ValueError: if features that are to be encoded are sparse.
+        """
         if self.encoding is None:
             return
         if isinstance(x, SparseFeatures):

@@ -199,7 +199,7 @@ def test_results_have_one_schema(kind: str, sources: dict[str, Source], tmp_path
     (result,) = run_jobs([job], tmp_path / "results.jsonl")
     expected = {"key", "model", "dataset", "preset", "protocol", "split", "seed", "metric", "val_score", "test_score"}
     expected |= {"epochs", "seconds", "threads", "config", "versions", "code"}
-    more = {"store": {"waited", "processes"}, "tables": {"assessment"}}
+    more = {"store": {"data", "waited", "processes"}, "tables": {"data", "tables", "assessment"}, "folder": {"data"}}
     assert result.keys() == expected | more.get(kind, set())
     assert result["key"] == job.key
     assert result["code"] == code_version()

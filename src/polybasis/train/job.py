@@ -165,6 +165,10 @@ def run_job(
     file = model_file(config.model.name)
     if file is not None:
         result["model_file"] = str(file.file)
+    if job.source.kind != "data set":
+        result["data"] = data.dataset_identity
+    if isinstance(data, NodeDataset) and data.schema is not None:
+        result["tables"] = data.schema.to_dict()
     if isinstance(data, BasisStore):
         result |= {"waited": round(fitted.task.waited, 3), "processes": 1 if group is None else group.size}
     assessed = job.source.kind == "tables" and len(split.test) > 0

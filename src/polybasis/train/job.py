@@ -23,7 +23,6 @@ from polybasis.store.basis_store import BasisStore
 from polybasis.train.config import Config
 from polybasis.train.distributed import ProcessGroup
 from polybasis.train.fitting import FullBatch, OnEpoch, Task, fit_task, remove_checkpoints
-from polybasis.train.history import History
 from polybasis.train.result_file import Claims, ResultFile
 from polybasis.train.results import Result
 from polybasis.train.source import Source
@@ -142,8 +141,7 @@ def run_job(
         task = MiniBatches(data, split, config, group)
     else:
         task = FullBatch(data, split, config)
-    history = History(config.stopping.epochs, on_epoch)
-    fitted = fit_task(config, task, job.seed, on_epoch=history, checkpoint=checkpoint)
+    fitted = fit_task(config, task, job.seed, on_epoch=on_epoch, checkpoint=checkpoint)
     result: Result = {
         "key": job.key,
         "model": config.model.name,
@@ -178,7 +176,7 @@ def run_job(
         provenance = {name: result[name] for name in ("key", "dataset", "protocol", "split", "seed", "test_score")}
         provenance["data"] = data.dataset_identity
         provenance |= {"model_file": result["model_file"]} if file is not None else {}
-        trained = TrainedModel.of(config, fitted, provenance | history.to_dict())
+        trained = TrainedModel.of(config, fitted, provenance | fitted.history.to_dict())
         if assessed:
             from polybasis.train.assessment import assess
 

@@ -76,8 +76,9 @@ def main() -> None:
     """Runs the command line. User errors are printed on one line, without a traceback."""
     warnings.filterwarnings("ignore", "Sparse CSR tensor support", UserWarning)
     warnings.showwarning = _show_warning
-    notices = _NoticeHandler()
-    logging.getLogger("polybasis").addHandler(notices)
+    notices, logger = _NoticeHandler(), logging.getLogger("polybasis")
+    logger.addHandler(notices)
+    logger.setLevel(logging.INFO)
     try:
         sys.exit(app(standalone_mode=False))
     except CLICK_EXCEPTION as error:
@@ -98,7 +99,8 @@ def main() -> None:
     except typer.Abort:
         _exit("interrupted", status=130)
     finally:
-        logging.getLogger("polybasis").removeHandler(notices)
+        logger.removeHandler(notices)
+        logger.setLevel(logging.NOTSET)
 
 
 class _NoticeHandler(logging.Handler):

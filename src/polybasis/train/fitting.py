@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 import warnings
 from collections.abc import Callable
@@ -28,6 +29,7 @@ from polybasis.train.history import History, Row
 from polybasis.train.new_model import make_ensemble
 from polybasis.train.objective import Objective
 
+logger = logging.getLogger("polybasis")
 CHECKPOINT_SECONDS = 20.0
 SEED_STEP = 1_000_000  # difference between the seeds of an ensemble; larger than any number of splits
 
@@ -312,6 +314,8 @@ class Run:
             self._smoothed, self._improved = state.get("smoothed", 0.0), state.get("improved", self._best_epoch)
             self._improved_rank = state.get("improved_rank", self._best_rank)
             self._history = [(epoch, loss, score) for epoch, loss, score in state.get("history", ())]
+            if task.writes and not self.finished:
+                logger.info("resuming at epoch %d", self._epoch + 2)  # counted from 1
         self._random = torch.get_rng_state()
         task.agree(self._epoch + 1)
 

@@ -253,8 +253,13 @@ def run_jobs(
 
     def kept() -> str:
         finished = f"{len(file.found)} of {len(wanted)} runs are finished and saved in {results}"
-        resumable = sum(job.has_checkpoint(results) for key, job in wanted.items() if key not in file.found)
-        return finished + (f", {resumable} unfinished with a checkpoint in {checkpoints}" if resumable else "")
+        unfinished = [job for key, job in wanted.items() if key not in file.found]
+        resumable = sum(job.has_checkpoint(results) for job in unfinished)
+        if unfinished and not resumable:
+            runs = "the run" if len(wanted) == 1 else "unfinished runs"
+            return f"{finished}; there is no checkpoint yet, so the same command starts {runs} over"
+        more = f", {resumable} unfinished with a checkpoint in {checkpoints}" if resumable else ""
+        return f"{finished}{more}; run the same command again to resume"
 
     try:
         with noting_interruption(kept):

@@ -87,7 +87,8 @@ def main() -> None:
             typer.echo(error.format_message(), err=True)
             sys.exit(2)
         hint = f"; see {context.command_path} --help" if context is not None else ""
-        _exit(error.format_message().rstrip(".?") + hint, status=error.exit_code)
+        message = error.format_message().replace(": Value error, ", ": ")  # a prefix of Pydantic, which parses options
+        _exit(message.rstrip(".?") + hint, status=error.exit_code)
     except OSError as error:
         _exit(f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error))
     except (ValueError, TypeError, ImportError, OverflowError) as error:

@@ -108,6 +108,8 @@ def parse_values(texts: list[str], **flags: Any) -> dict[str, Any]:
     >>> parse_values(["K=10", "early_stopping=loss", "lr.linear=0.01", "lr.recurrence=0.1"])
     {'K': 10, 'early_stopping': 'loss', 'lr': {'linear': 0.01, 'recurrence': 0.1}}
     """
+    from polybasis.train.config_sections import NOT_VALUES
+
     values: dict[str, Any] = {}
     for text in texts:
         name, equals, value = text.partition("=")
@@ -118,7 +120,7 @@ def parse_values(texts: list[str], **flags: Any) -> dict[str, Any]:
         except tomllib.TOMLDecodeError:
             parsed = value
         table, dot, role = name.partition(".")
-        if table in ("name", "precomputed", "arguments", "preset", "sha256"):
+        if table in NOT_VALUES:
             raise ValueError(f"--set {text}: {table} cannot be set; choose the model with --model")
         if name in values or (dot and not isinstance(values.get(table, {}), dict)):
             raise ValueError(f"--set {text}: {table} is set twice")

@@ -62,6 +62,11 @@ def test_runs_that_are_not_repeated_are_reported(run: Run) -> None:
     assert "repeated" not in run(*arguments, "--splits", 1, "--seed", 1).stderr
 
 
+def test_a_short_name_selects_the_same_model(run: Run) -> None:
+    long, short = (["train", "csbm", "--epochs", 2, "--model", name] for name in ("favardgnn", "favard"))
+    assert run(*long).stdout == run(*short).stdout
+
+
 def test_lines_are_seconds_apart(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
     monkeypatch.setattr(display.time, "monotonic", lambda: now)

@@ -10,7 +10,7 @@ from typing import Annotated, Any, get_args
 import typer
 
 from polybasis.data.metrics import Metric, as_metric
-from polybasis.nn.models.names import MODEL_CLASSES, model_names
+from polybasis.nn.models.names import MODEL_CLASSES, SHORT_NAMES, model_names
 
 
 def _model_names(incomplete: str) -> list[str]:
@@ -155,9 +155,13 @@ def parse_objective(metric: str | None, class_weight: str | None) -> dict[str, A
 
 
 def known_model(name: str | None) -> str | None:
-    """The name of the model that --model selects; ``FILE.py:Class`` runs the file and registers its model."""
+    """The name of the model that --model selects; ``FILE.py:Class`` runs the file and registers its model.
+
+    >>> known_model("optbasis")
+    'optbasisgnn'
+    """
     if name is None or ".py:" not in name:
-        return name
+        return name if name is None else SHORT_NAMES.get(name, name)
     from polybasis.nn.models.own_models import load_model_file
 
     return load_model_file(name)

@@ -139,6 +139,7 @@ def test_label_reuse_serves_only_the_nodes_it_was_trained_on(tmp_path: Path) -> 
         (["predict"], "MODEL"),
         (["datasets", "list", "cameleon"], "unknown data set 'cameleon'"),
         (["bench", "--size", "huge"], "--size is 'huge'"),
+        (["train", "g.stor"], "g.stor does not exist and is not a data set"),
         (["tune", "cameleon"], "unknown data set 'cameleon'"),
         (["precompute", "cameleon", "--out", "s"], "'cameleon' is neither a graph folder nor a data set"),
         (["precompute", "csbm", "--out", "s", "--memory", "much"], "'much' is not a valid size; use for example 8GiB"),

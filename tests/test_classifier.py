@@ -165,8 +165,8 @@ def test_invalid_arguments_are_refused() -> None:
         classifier.fit(DATA.graph, x, NAMES)
     with pytest.raises(ValueError, match="unknown model 'gat'; expected one of mlp"):
         pb.NodeClassifier("gat").fit(DATA.graph, DATA.x, NAMES)
-    with pytest.raises(ValueError, match="optbasisgnn has no argument 'depth'"):
-        pb.NodeClassifier(depth=3).fit(DATA.graph, DATA.x, NAMES)
+    with pytest.raises(ValueError, match="unknown key 'epoch' for optbasisgnn; did you mean 'epochs'"):
+        pb.NodeClassifier(epoch=3).fit(DATA.graph, DATA.x, NAMES)
     with pytest.raises(ValueError, match="pass K as part of config, or omit config"):
         pb.NodeClassifier(config=Config.of("gcn"), K=3).fit(DATA.graph, DATA.x, NAMES)
     classifier.fit(DATA.graph, DATA.x, NAMES)

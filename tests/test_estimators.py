@@ -67,7 +67,7 @@ def test_arguments_of_the_model_are_parameters() -> None:
     assert repr(other) == "NodeClassifier(seed=4, hidden=8, K=5, epochs=8, dropout=0.1)"
     changed = other.fit(GRAPH, X, Y).predict_proba()
     assert np.array_equal(changed, classifier(K=5, dropout=0.1, seed=4).fit(GRAPH, X, Y).predict_proba())
-    with pytest.raises(ValueError, match="optbasisgnn has no argument 'depth'; expected K"):
+    with pytest.raises(ValueError, match="unknown key 'depth' for optbasisgnn; expected one of K"):
         classifier().set_params(depth=3).fit(GRAPH, X, Y)
     with pytest.raises(ValueError, match="GraphFilter has no parameter 'degree'; expected K, ridge"):
         pb.GraphFilter().set_params(degree=3)

@@ -57,7 +57,7 @@ def test_targets_of_other_nodes_are_not_used() -> None:
 
 def test_grid_search() -> None:
     grid = {"estimator__K": [1, 2], "estimator__model": ["optbasis", "mlp"]}
-    with pytest.raises(ValueError, match="mlp has no argument 'K'"):
+    with pytest.raises(ValueError, match="unknown key 'K' for mlp; expected one of layers"):
         GridSearchCV(BOUND, grid, cv=2, error_score="raise").fit(NODES, Y)
     search = GridSearchCV(BOUND, {"estimator__K": [1, 2], "estimator__lr": [1e-6, 0.05]}, cv=2).fit(NODES, Y)
     assert search.best_params_["estimator__lr"] == 0.05

@@ -24,8 +24,7 @@ from polybasis.store.basis_store import BasisStore
 from polybasis.train.auto import race
 from polybasis.train.auto_portfolio import candidates
 from polybasis.train.config import Config
-from polybasis.train.fitting import OnEpoch, Progress, fit, remove_checkpoints
-from polybasis.train.history import History
+from polybasis.train.fitting import OnEpoch, fit, remove_checkpoints
 from polybasis.train.trained_model import TrainedModel
 
 TIME_LIMIT = 60.0  # seconds for model="auto"
@@ -129,25 +128,15 @@ class NodeEstimator(Parameters, ABC):
                 self.candidates_, config = outcome.candidates, outcome.config
                 checkpoint = Path(folder) / "winner.safetensors"
                 outcome.save_winner(checkpoint)
-            self.history_: list[dict[str, Any]] = []
-            history = History(config.stopping.epochs, self._recording(on_epoch))
-            fitted = fit(config, data, split, self.seed, on_epoch=history, checkpoint=checkpoint)
+            fitted = fit(config, data, split, self.seed, on_epoch=on_epoch, checkpoint=checkpoint)
+        self.history_ = [
+            dict(zip(("epoch", "train_loss", "val_score"), row, strict=True)) for row in fitted.history.rows
+        ]
         config = config.replace(ensemble_size=fitted.ensemble_size)
-        self._trained = TrainedModel.of(config, fitted, {"seed": self.seed, **history.to_dict()})
+        self._trained = TrainedModel.of(config, fitted, {"seed": self.seed, **fitted.history.to_dict()})
         self._data, self._split = data, split
         remove_checkpoints(checkpoint)
         return self
-
-    def _recording(self, on_epoch: OnEpoch | None) -> OnEpoch:
-        """A callback that adds each epoch to ``history_`` before it calls the user's."""
-
-        def after_epoch(progress: Progress) -> None:
-            epoch = {"epoch": progress.epoch, "train_loss": progress.train_loss, "val_score": progress.val_score}
-            self.history_.append(epoch)
-            if on_epoch is not None:
-                on_epoch(progress)
-
-        return after_epoch
 
     def _configuration(self, nodes: int) -> tuple[Config, bool]:
         """The configuration of the parameters, and whether a race replaces it."""

@@ -80,14 +80,14 @@ def noting_interruption(kept: Callable[[], str]) -> Iterator[None]:
     """Adds a note to Ctrl-C and other interruptions of the block, but not to errors.
 
     Args:
-        kept: says what is kept; the note adds how to resume.
+        kept: says what is kept and how to go on.
     """
     try:
         yield
     except Exception:
         raise
     except BaseException as interruption:
-        interruption.add_note(f"{kept()}; run the same command again to resume")
+        interruption.add_note(kept())
         raise
 
 

@@ -31,6 +31,17 @@ def test_results_of_training_as_tables(run: Run, tmp_path: Path) -> None:
     assert [line["model"] for line in csv.DictReader(runs.splitlines())] == ["mlp"] * 3 + ["gcn"] * 3
 
 
+def test_runs_on_different_data_have_their_own_rows(run: Run, sources: dict[str, list[str]]) -> None:
+    train = ["train", *sources["tables"], "--model", "mlp", "--epochs", 2]
+    for drop in ([], ["f1"], ["f1", "f2"]):
+        assert run(*train, *(word for name in drop for word in ("--drop", name))).status == 0
+    assert run("train", *sources["graph folder"], "--model", "mlp", "--epochs", 2).status == 0
+    rows = [line.split(" | ")[0] for line in run("results", "runs/train.jsonl").stdout.splitlines()[2:6]]
+    assert rows == ["| mlp (drop=none)", "| mlp (drop=f1)", "| mlp (drop=f1+f2)", "| mlp"]
+    runs = csv.DictReader(run("results", "runs/train.jsonl", "--format", "csv", "--per-run").stdout.splitlines())
+    assert [line["data"].partition("@")[0] for line in runs] == ["edges"] * 3 + ["csbm"]
+
+
 def test_flags_and_files_that_do_not_apply_are_refused(run: Run, tmp_path: Path) -> None:
     (tmp_path / "r.jsonl").write_text("{}\n")
     for words, message in (
@@ -38,7 +49,7 @@ def test_flags_and_files_that_do_not_apply_are_refused(run: Run, tmp_path: Path)
         (["absent.jsonl"], "absent.jsonl does not exist"),
         (["."], ". is a folder; expected a file"),
         (["r.jsonl"], "no results with a test score; found 0 results (metrics: none)"),
-        (["r.jsonl", "--format", "html"], "'html' is not one of 'markdown', 'latex', 'csv'"),
+        (["r.jsonl", "--format", "html"], "Invalid value for '--format': 'html' is not one of"),
     ):
         outcome = run("results", *words)
         assert outcome.status != 0

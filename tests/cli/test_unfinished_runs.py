@@ -48,6 +48,23 @@ def test_the_same_configuration_resumes(run: Run, interrupted: list[object], mon
     outcome = run(*interrupted, "--resume")
     assert outcome.status == 0, outcome.stderr
     assert epochs == [*range(20, 30)]
+    assert "polybasis: resuming at epoch 21" in outcome.stderr.splitlines()
+
+
+def test_runs_that_are_not_repeated_are_reported(run: Run) -> None:
+    arguments = ["train", "csbm", "--model", "mlp", "--epochs", 2]
+    assert "repeated" not in run(*arguments).stderr
+    again, several = run(*arguments), run(*arguments, "--splits", 2)
+    advice = "use another --results or --seed to train again"
+    line = f"this run is already in runs/train.jsonl and was not repeated; {advice}"
+    assert again.stderr.splitlines().count(line) == 1
+    assert f"1 of 2 runs are already in runs/train.jsonl and were not repeated; {advice}" in several.stderr.splitlines()
+    assert "repeated" not in run(*arguments, "--splits", 1, "--seed", 1).stderr
+
+
+def test_a_short_name_selects_the_same_model(run: Run) -> None:
+    long, short = (["train", "csbm", "--epochs", 2, "--model", name] for name in ("favardgnn", "favard"))
+    assert run(*long).stdout == run(*short).stdout
 
 
 def test_lines_are_seconds_apart(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -187,6 +187,23 @@ def test_unknown_name() -> None:
         load("mine")
 
 
+def test_a_name_that_looks_like_a_path_is_reported_as_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs" / "g.store").mkdir(parents=True)
+    (tmp_path / "edges.csv").touch()
+    for name, hint in (
+        ("edge.csv", "; did you mean edges.csv?"),
+        ("runs/g.stor", f"; did you mean {Path('runs/g.store')}?"),
+        ("elsewhere/g.store", ""),
+        ("unlike.graph", ""),
+    ):
+        with pytest.raises(ValueError, match="does not exist") as caught:
+            load(name)
+        assert str(caught.value) == f"{name} does not exist and is not a data set{hint}"
+    with pytest.raises(ValueError, match="unknown data set 'runs/'"):
+        load("runs/")
+
+
 # ---- published formats ---------------------------------------------------------------------------------------------
 
 

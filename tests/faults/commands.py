@@ -24,7 +24,6 @@ from polybasis.store import write_graph_folder
 from polybasis.train.study_file import study_backend
 
 IGNORED = ("seconds", "waited", "code")  # the commit may change while a campaign runs
-COURSE = ("history", "kept_epochs")  # of training, in the provenance of a model
 TRIALS = 4
 
 
@@ -148,10 +147,8 @@ def _content(path: Path) -> str:
 
 
 def _model(path: Path) -> dict[str, Any]:
-    """A saved model without the course of its training: a resumed run records only the epochs that it trained."""
     document: dict[str, Any] = json.loads(path.read_text())
-    provenance = {name: value for name, value in document["provenance"].items() if name not in COURSE}
-    return {name: value for name, value in document.items() if name != "checksum"} | {"provenance": provenance}
+    return {name: value for name, value in document.items() if name != "checksum"}
 
 
 def trials_in(path: Path) -> list[Any]:

@@ -60,7 +60,7 @@ def test_workers_stop_with_their_parent_and_finished_runs_are_kept(number: int, 
     finally:
         running.end()
     if number != signal.SIGKILL:
-        line = "0 of 2 runs are finished and saved in out/r.jsonl; run the same command again to resume"
+        line = "in out/r.jsonl; there is no checkpoint yet, so the same command starts unfinished runs over"
         assert running.errors().splitlines()[-1].endswith(line)
         assert "Traceback" not in running.errors()
     assert len(results_in(tmp_path)) == 1

@@ -267,7 +267,7 @@ def test_an_estimator_is_tested_on_nodes_outside_its_masks(tmp_path: Path) -> No
 
 
 def test_every_model_of_an_ensemble_has_epochs_of_its_own(tmp_path: Path) -> None:
-    """Model 1 has no record: it was trained before, for example in the race of auto."""
+    """Model 1 has no record: an earlier version trained it before an interruption."""
     data = pb.data.csbm(nodes=100, features=8, seed=1)
     config = Config.of("mlp", epochs=5, ensemble_size=3)
     made = {"history": [[e, 1 / (e + 1), 0.01 * e] for e in range(7, 15)], "kept_epochs": [9, 12]}

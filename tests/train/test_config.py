@@ -172,7 +172,7 @@ def test_an_ensemble_has_models_of_one_kind_with_different_weights() -> None:
         ('model = "mlp"', r"model is 'mlp'; expected a section \[model\]"),
         ("[model]\nhidden = 3", r"no model; add a section \[model\]"),
         ('[model]\nname = "optbasis"', "unknown model 'optbasis'; expected one of mlp, gcn"),
-        ('[model]\nname = "mlp"\nK = 3', "mlp has no argument 'K'; expected layers, dropout"),
+        ('[model]\nname = "mlp"\nK = 3', "unknown key 'K' for mlp; expected one of layers, dropout, .*hidden, lr"),
         ('[model]\nname = "mlp"\nhidden = 0', "hidden is 0; expected a positive integer"),
         ('[model]\nname = "mlp"\nhidden = "64"', "hidden is '64'; expected a positive integer"),
         ('[model]\nname = "sign"\nprecomputed = "no"', "precomputed is 'no'; expected true or false"),
@@ -235,10 +235,10 @@ def test_precomputed_applies_only_to_models_that_have_it(model: str) -> None:
 
 def test_arguments_of_the_two_versions_of_a_model_differ() -> None:
     Config.of("optbasisgnn", dropout2=0.1)
-    with pytest.raises(ValueError, match="optbasisgnn has no argument 'dropout2'; expected K, layers, dropout"):
+    with pytest.raises(ValueError, match="unknown key 'dropout2' for optbasisgnn; did you mean 'dropout'"):
         Config.of("optbasisgnn", precomputed=True, dropout2=0.1)
     Config.of("favardgnn", precomputed=True, start="chebyshev")
-    with pytest.raises(ValueError, match="favardgnn has no argument 'start'"):
+    with pytest.raises(ValueError, match="unknown key 'start' for favardgnn"):
         Config.of("favardgnn", start="chebyshev")
 
 

@@ -103,7 +103,7 @@ def test_resumed_training_ends_with_the_same_bits(
     whole = fit(config, DATA, SPLIT, 3)
     remove_checkpoints(place)
     assert not list(tmp_path.iterdir())
-    assert (resumed.epochs, resumed.val_score) == (whole.epochs, whole.val_score)
+    assert (resumed.epochs, resumed.val_score, resumed.history) == (whole.epochs, whole.val_score, whole.history)
     for name, value in whole.model.state_dict().items():
         assert torch.equal(value, resumed.model.state_dict()[name]), name
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -241,7 +242,26 @@ def test_resumed_training_ends_with_the_same_bits(
     assert not list(tmp_path.iterdir())
     assert min(seen) == 12  # earlier epochs are not repeated
     assert (resumed.epochs, resumed.val_score) == (whole.epochs, whole.val_score)
+    assert resumed.history == whole.history
+    assert [row[0] for row in whole.history.rows] == [*range(whole.epochs)]
     assert_same_weights(resumed, whole)
+
+
+def test_a_checkpoint_of_an_earlier_version_has_no_history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The history of the resumed run begins after it."""
+
+    def as_before(path: Path, models: Any, optimizer: Any, best: Any, progress: dict[str, Any]) -> None:
+        without = {name: value for name, value in progress.items() if name != "history"}
+        write_checkpoint(path, models, optimizer, best, without)
+
+    monkeypatch.setattr("polybasis.train.fitting.CHECKPOINT_SECONDS", 0.0)
+    place = tmp_path / "state.safetensors"
+    monkeypatch.setattr("polybasis.train.fitting.write_checkpoint", as_before)
+    with pytest.raises(KilledError):
+        fit(quick("mlp"), DATA, SPLIT, 3, on_epoch=kill_at(12), checkpoint=place)
+    resumed, whole = (fit(quick("mlp"), DATA, SPLIT, 3, checkpoint=file) for file in (place, None))
+    assert resumed.history.rows == whole.history.rows[12:]
+    assert resumed.history.kept_epochs == whole.history.kept_epochs
 
 
 def test_a_checkpoint_written_at_the_last_epoch_is_not_trained_further(

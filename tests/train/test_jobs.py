@@ -199,7 +199,7 @@ def test_results_have_one_schema(kind: str, sources: dict[str, Source], tmp_path
     (result,) = run_jobs([job], tmp_path / "results.jsonl")
     expected = {"key", "model", "dataset", "preset", "protocol", "split", "seed", "metric", "val_score", "test_score"}
     expected |= {"epochs", "seconds", "threads", "config", "versions", "code"}
-    more = {"store": {"waited", "processes"}, "tables": {"assessment"}}
+    more = {"store": {"data", "waited", "processes"}, "tables": {"data", "tables", "assessment"}, "folder": {"data"}}
     assert result.keys() == expected | more.get(kind, set())
     assert result["key"] == job.key
     assert result["code"] == code_version()
@@ -411,3 +411,25 @@ def test_a_summary_has_a_row_for_each_configuration() -> None:
     first, second = summarize(results)
     assert (first["splits"], first["mean"], first["val"]) == (2, pytest.approx(30), 50)
     assert (second["splits"], second["mean"], second["val"]) == (1, None, 50)  # no test nodes
+
+
+@pytest.mark.parametrize(("seconds", "epoch"), [(0.0, 3), (0.0, 0), (60.0, 3)])
+def test_an_interruption_says_how_to_go_on(
+    seconds: float, epoch: int, sources: dict[str, Source], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("polybasis.train.fitting.CHECKPOINT_SECONDS", seconds)
+
+    def interrupt(progress: Progress) -> None:
+        if progress.epoch == epoch:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        run_jobs([job_on("named", sources)], tmp_path / "r.jsonl", on_epoch=interrupt)
+    kept = f"0 of 1 runs are finished and saved in {tmp_path / 'r.jsonl'}"
+    if seconds or not epoch:
+        assert caught.value.__notes__ == [
+            f"{kept}; there is no checkpoint yet, so the same command starts the run over"
+        ]
+    else:
+        more = f"1 unfinished with a checkpoint in {tmp_path / '.r.checkpoints'}"
+        assert caught.value.__notes__ == [f"{kept}, {more}; run the same command again to resume"]

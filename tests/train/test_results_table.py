@@ -116,6 +116,30 @@ def test_runs_of_different_configurations_are_not_averaged() -> None:
     assert protocols.startswith("model,cora (fixed) mean")
 
 
+def test_runs_on_different_data_are_not_averaged() -> None:
+    """They are told apart by the options of tables if they suffice, else by the hash of the data."""
+
+    def own(hash: str, drop: list[str], merge: str | None = None, **more: Any) -> Result:
+        tables = {"id": None, "target": ["y"], "drop": drop, "merge": merge}
+        return result(dataset="edges", data=f"edges@{hash}", tables=tables, **more)
+
+    dropped = [own("a", []), own("b", ["value"]), own("b", ["value"], split=1), own("c", ["value", "rating"])]
+    table = results_table([*dropped, own("a", [], model="mlp"), result("mlp", "cora")])
+    rows = ["gcn (drop=none)", "gcn (drop=value)", "gcn (drop=value+rating)", "mlp (drop=none)", "mlp"]
+    assert table.rows == rows
+    assert [cell.runs for cell in table.cells.values()] == [1, 2, 1, 1, 1]
+    assert results_table([own("a", [], "sum"), own("b", [], "max")]).rows == ["gcn (merge=sum)", "gcn (merge=max)"]
+    versions = [own("a1", []), own("b2", []), own("a1", [], split=1), result(dataset="edges")]
+    assert results_table(versions).rows == ["gcn (data=a1)", "gcn (data=b2)", "gcn (data=unknown)"]
+
+
+def test_of_results_without_the_identity_of_the_data_no_split_counts_twice() -> None:
+    twice = [result(score=0.1), result(score=0.2), result("mlp"), result(dataset="actor")]
+    rows = [f"gcn (key={line['key']})" for line in twice[:2]]
+    assert results_table(twice).rows == [*rows, "mlp", "gcn"]
+    assert results_table([result(score=0.1), result(score=0.2, seed=1)]).rows == ["gcn"]
+
+
 def test_a_metric_can_be_chosen() -> None:
     results = [result(), result("mlp", metric="roc-auc"), result("mlp", score=None)]
     assert results_table(results, "roc-auc").rows == ["mlp"]

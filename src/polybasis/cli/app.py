@@ -76,8 +76,9 @@ def main() -> None:
     """Runs the command line. User errors are printed on one line, without a traceback."""
     warnings.filterwarnings("ignore", "Sparse CSR tensor support", UserWarning)
     warnings.showwarning = _show_warning
-    notices = _NoticeHandler()
-    logging.getLogger("polybasis").addHandler(notices)
+    notices, logger = _NoticeHandler(), logging.getLogger("polybasis")
+    logger.addHandler(notices)
+    logger.setLevel(logging.INFO)
     try:
         sys.exit(app(standalone_mode=False))
     except CLICK_EXCEPTION as error:
@@ -86,7 +87,8 @@ def main() -> None:
             typer.echo(error.format_message(), err=True)
             sys.exit(2)
         hint = f"; see {context.command_path} --help" if context is not None else ""
-        _exit(error.format_message().rstrip(".?") + hint, status=error.exit_code)
+        message = error.format_message().replace(": Value error, ", ": ")  # a prefix of Pydantic, which parses options
+        _exit(message.rstrip(".?") + hint, status=error.exit_code)
     except OSError as error:
         _exit(f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error))
     except (ValueError, TypeError, ImportError, OverflowError) as error:
@@ -99,7 +101,8 @@ def main() -> None:
     except typer.Abort:
         _exit("interrupted", status=130)
     finally:
-        logging.getLogger("polybasis").removeHandler(notices)
+        logger.removeHandler(notices)
+        logger.setLevel(logging.NOTSET)
 
 
 class _NoticeHandler(logging.Handler):

@@ -10,7 +10,7 @@ from typing import Annotated, Any, get_args
 import typer
 
 from polybasis.data.metrics import Metric, as_metric
-from polybasis.nn.models.names import MODEL_CLASSES, model_names
+from polybasis.nn.models.names import MODEL_CLASSES, SHORT_NAMES, model_names
 
 
 def _model_names(incomplete: str) -> list[str]:
@@ -108,6 +108,8 @@ def parse_values(texts: list[str], **flags: Any) -> dict[str, Any]:
     >>> parse_values(["K=10", "early_stopping=loss", "lr.linear=0.01", "lr.recurrence=0.1"])
     {'K': 10, 'early_stopping': 'loss', 'lr': {'linear': 0.01, 'recurrence': 0.1}}
     """
+    from polybasis.train.config_sections import NOT_VALUES
+
     values: dict[str, Any] = {}
     for text in texts:
         name, equals, value = text.partition("=")
@@ -118,7 +120,7 @@ def parse_values(texts: list[str], **flags: Any) -> dict[str, Any]:
         except tomllib.TOMLDecodeError:
             parsed = value
         table, dot, role = name.partition(".")
-        if table in ("name", "precomputed", "arguments", "preset", "sha256"):
+        if table in NOT_VALUES:
             raise ValueError(f"--set {text}: {table} cannot be set; choose the model with --model")
         if name in values or (dot and not isinstance(values.get(table, {}), dict)):
             raise ValueError(f"--set {text}: {table} is set twice")
@@ -153,9 +155,13 @@ def parse_objective(metric: str | None, class_weight: str | None) -> dict[str, A
 
 
 def known_model(name: str | None) -> str | None:
-    """The name of the model that --model selects; ``FILE.py:Class`` runs the file and registers its model."""
+    """The name of the model that --model selects; ``FILE.py:Class`` runs the file and registers its model.
+
+    >>> known_model("optbasis")
+    'optbasisgnn'
+    """
     if name is None or ".py:" not in name:
-        return name
+        return name if name is None else SHORT_NAMES.get(name, name)
     from polybasis.nn.models.own_models import load_model_file
 
     return load_model_file(name)

@@ -30,7 +30,7 @@ def results(
     """Print a table of results: one row for each model, one column for each data set.
 
     A cell has the mean test score and its 95 % interval; the best mean of each column is bold. A model with several
-    configurations on one data set has a row for each of them.
+    configurations, or on several versions of your own data, has a row for each of them.
 
     Examples:
 

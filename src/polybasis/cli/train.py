@@ -26,6 +26,7 @@ from polybasis.cli.options import (
 if TYPE_CHECKING:
     from polybasis.train.config import Config
     from polybasis.train.job import Job
+    from polybasis.train.results import Result
     from polybasis.train.source import Source
 
 AUTO = "auto"
@@ -140,18 +141,25 @@ def train(
     if model != AUTO:
         print_notes(chosen)
     print_plan(planned[0])
+    trained: set[str] = set()
+
+    def on_result(result: Result) -> None:
+        trained.add(result["key"])
+        if splits > 1:
+            print_result(result)
+
     with ExitStack() as stack:
-        group, on_epoch, on_result = None, None, None
+        group, on_epoch = None, None
         if "TORCHELASTIC_RUN_ID" in os.environ:
             from polybasis.train.distributed import process_group
 
             group = stack.enter_context(process_group())
         if group is None or group.rank == 0:
             on_epoch = stack.enter_context(training_bar(f"{configuration.model.name} on {chosen.name}"))
-            on_result = print_result if splits > 1 else None
         found = run_jobs(planned, results, out=out, processes=jobs, group=group, on_epoch=on_epoch, on_result=on_result)
     if group is not None and group.rank > 0:
         return
+    _print_repeated(len(planned) - len(trained), len(planned), results)
     decided = None if out is None else decide(planned[0], out, calibrate, threshold)
     more = {} if out is None else {"model": str(out)}
     print_results(found, as_json, **more)
@@ -167,6 +175,17 @@ def train(
         )
     console.print(f"results in {results}" + ("" if out is None else f", model in {out}"), soft_wrap=True)
     print_advice(planned[0], out, calibrate is not None, threshold is not None)
+
+
+def _print_repeated(count: int, runs: int, results: Path) -> None:
+    """Says how many of the runs were skipped because the results file has them."""
+    from polybasis.cli.display import console
+
+    if count == 0:
+        return
+    runs_are, were = ("this run is", "was") if runs == 1 else (f"{count} of {runs} runs are", "were")
+    more = "use another --results or --seed to train again"
+    console.print(f"{runs_are} already in {results} and {were} not repeated; {more}", highlight=False, soft_wrap=True)
 
 
 def _check_started(planned: list[Job], results: Path) -> None:

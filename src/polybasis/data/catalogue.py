@@ -56,7 +56,13 @@ def is_installed(name: str, root: str | Path | None = None) -> bool:
 
 
 def unknown_dataset(name: str) -> ValueError:
-    """The error for a name that is not in the catalogue, with the name that may have been meant."""
+    """The error for a name that is not in the catalogue, with the name or the path that may have been meant."""
+    path = Path(name)
+    if any(character in name for character in (".", "/", os.sep)) and not path.exists():
+        beside = [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []
+        similar = difflib.get_close_matches(path.name, beside, n=1)
+        hint = f"; did you mean {path.with_name(similar[0])}?" if similar else ""
+        return ValueError(f"{name} does not exist and is not a data set{hint}")
     close = difflib.get_close_matches(name, CATALOGUE, n=1, cutoff=0.75)
     if close:
         return ValueError(f"unknown data set {name!r}; did you mean {close[0]!r}? polybasis datasets lists all names")

@@ -181,7 +181,8 @@ def precompute(
 def _kept(folder: Path) -> str:
     """Says what an interrupted build keeps; removes what workers of a cluster left."""
     remove_stale_files(folder)
-    return f"{len(list(folder.glob('block-*.json')))} blocks are saved in {folder}"
+    blocks = len(list(folder.glob("block-*.json")))
+    return f"{blocks} blocks are saved in {folder}; run the same command again to resume"
 
 
 def _check_disk_space(folder: Path, plan: Plan) -> None:

@@ -31,7 +31,7 @@ def write_checkpoint(
         models: the model and, if there is one, its moving average, by name.
         optimizer: the optimiser whose state is saved.
         best: state of the best model so far.
-        progress: numbers such as the epoch.
+        progress: plain values, such as the epoch and the history.
     """
     tensors = {f"{key}.{name}": value for key, model in models.items() for name, value in model.state_dict().items()}
     tensors |= {f"best.{name}": value for name, value in best.items()}

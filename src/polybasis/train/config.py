@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
 from copy import deepcopy
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -18,6 +20,7 @@ from polybasis.train.config_checks import check_choice, check_count, check_fract
 from polybasis.train.config_documents import flat_values, toml_text
 from polybasis.train.config_sections import (
     ENTRIES,
+    NOT_VALUES,
     SECTION_OF,
     SECTIONS,
     LossConfig,
@@ -154,7 +157,7 @@ class Config:
             raise ValueError(f"{self.model.name} was configured with the SHA-256 hash {self.model.sha256}; {found}")
         for name in self.model.arguments:
             if name not in known:
-                raise ValueError(f"{self.model.name} has no argument {name!r}; expected {', '.join(known) or 'none'}")
+                raise _unknown_key(name, self.model.name, known)
         if self.feature_transform is not None:
             check_choice("feature_transform", self.feature_transform, get_args(FeatureTransform))
         if self.label_reuse is not None:
@@ -246,6 +249,16 @@ class Config:
             ValueError: if the document is invalid; the message gives the file.
         """
         return cls.from_dict(read_toml(Path(path)), str(path))
+
+
+def _unknown_key(key: str, model: str, arguments: Iterable[str]) -> ValueError:
+    """The error for a key that is neither an argument of the model nor another entry of a configuration."""
+    known = [*arguments, *(name for name in (*SECTION_OF, *ENTRIES) if name not in NOT_VALUES)]
+    close = difflib.get_close_matches(key.lower(), [name.lower() for name in known], n=1)
+    if close:
+        meant = next(name for name in known if name.lower() == close[0])
+        return ValueError(f"unknown key {key!r} for {model}; did you mean {meant!r}?")
+    return ValueError(f"unknown key {key!r} for {model}; expected one of {', '.join(known)}")
 
 
 def _sha256(model: str) -> str | None:

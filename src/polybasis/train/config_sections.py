@@ -136,3 +136,4 @@ SECTIONS: dict[str, type[Any]] = {
 }
 SECTION_OF = {item.name: name for name, section in SECTIONS.items() for item in fields(section)}
 ENTRIES = ("ensemble_size", "label_reuse", "feature_transform", "preset")  # keys outside the sections
+NOT_VALUES = ("name", "precomputed", "arguments", "preset", "sha256")  # keys that identify a model or a configuration

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 import warnings
 from collections.abc import Callable
@@ -24,9 +25,11 @@ from polybasis.nn.models.precomputed import PrecomputedGNN
 from polybasis.train.checkpoint import read_checkpoint, write_checkpoint
 from polybasis.train.config import Config
 from polybasis.train.early_stopping import LEAST_GAIN, is_noisy, is_perfect_ranking, smoothed, stopping_warning
+from polybasis.train.history import History, Row
 from polybasis.train.new_model import make_ensemble
 from polybasis.train.objective import Objective
 
+logger = logging.getLogger("polybasis")
 CHECKPOINT_SECONDS = 20.0
 SEED_STEP = 1_000_000  # difference between the seeds of an ensemble; larger than any number of splits
 
@@ -119,6 +122,7 @@ class Fit:
         logits: outputs for all nodes, (N, outputs), if available.
         ensemble_size: number of models; fewer than configured if a callback stopped training.
         stopped: whether a callback stopped training.
+        history: every epoch, including those before an interruption.
     """
 
     model: Model
@@ -129,6 +133,7 @@ class Fit:
     logits: Tensor | None = None
     ensemble_size: int = 1
     stopped: bool = False
+    history: History = History()  # noqa: RUF009 (it is immutable)
 
     def score(self, nodes: Tensor) -> float | None:
         """Returns the score on the given nodes; None if there are none."""
@@ -263,7 +268,8 @@ def fit_task(
     logits, everything = task.evaluate(model, task.split.val)
     val_score = task.objective.score(logits, task.split.val)
     epochs, seconds = sum(part.epochs for part in fits), sum(part.seconds for part in fits)
-    return Fit(model, task, val_score, epochs, seconds, everything, len(fits), fits[-1].stopped)
+    history = History.of_ensemble([part.history for part in fits], config.stopping.epochs)
+    return Fit(model, task, val_score, epochs, seconds, everything, len(fits), fits[-1].stopped, history)
 
 
 class Run:
@@ -298,6 +304,7 @@ class Run:
         self._best_rank, self.best_score, self._best_epoch, self._epoch = -float("inf"), 0.0, -1, -1
         self._improved, self._improved_rank = -1, -float("inf")  # the epoch from which patience counts
         self._seconds, self._diverged = 0.0, False
+        self._history: list[Row] = []
         self._smooth, self._smoothed = is_noisy(task.objective, task.split.val), 0.0
         self.progress: Progress | None = None
         if checkpoint is not None and checkpoint.exists():
@@ -306,6 +313,9 @@ class Run:
             self._best_epoch, self._epoch, self._seconds = state["best_epoch"], state["epoch"], state["seconds"]
             self._smoothed, self._improved = state.get("smoothed", 0.0), state.get("improved", self._best_epoch)
             self._improved_rank = state.get("improved_rank", self._best_rank)
+            self._history = [(epoch, loss, score) for epoch, loss, score in state.get("history", ())]
+            if task.writes and not self.finished:
+                logger.info("resuming at epoch %d", self._epoch + 2)  # counted from 1
         self._random = torch.get_rng_state()
         task.agree(self._epoch + 1)
 
@@ -351,6 +361,7 @@ class Run:
             self._best_rank, self.best_score, self._best_epoch = rank, val_score, self._epoch
             self._best = {name: value.detach().clone() for name, value in self._validated.state_dict().items()}
             self._best_logits = everything
+        self._history.append((self._epoch, train_loss, val_score))
         return Progress(self._epoch, stopping.epochs, train_loss, val_score, self.best_score, self._best_epoch)
 
     def _is_progress(self, rank: float, val_score: float) -> bool:
@@ -363,7 +374,7 @@ class Run:
 
     def save(self, checkpoint: Path) -> None:
         """Writes the state to a file, from which a new run resumes."""
-        numbers = {
+        progress = {
             "epoch": self._epoch,
             "seconds": self._seconds,
             "best_rank": self._best_rank,
@@ -372,9 +383,10 @@ class Run:
             "smoothed": self._smoothed,
             "improved": self._improved,
             "improved_rank": self._improved_rank,
+            "history": self._history,
         }
         torch.set_rng_state(self._random)
-        write_checkpoint(checkpoint, self._models, self._optimizer, self._best, numbers)
+        write_checkpoint(checkpoint, self._models, self._optimizer, self._best, progress)
 
     @property
     def kept(self) -> bool:
@@ -393,7 +405,8 @@ class Run:
             raise OverflowError(f"{model} on {data} diverged in epoch {self._best_epoch + 2}; lower the learning rate")
         self._model.load_state_dict(self._best)
         self._model.eval()
-        return Fit(self._model, self.task, self.best_score, self._epoch + 1, self._seconds, self._best_logits)
+        history, epochs = History(self._history, [self._best_epoch]), self._epoch + 1
+        return Fit(self._model, self.task, self.best_score, epochs, self._seconds, self._best_logits, history=history)
 
 
 def _fit_single(

@@ -23,7 +23,6 @@ from polybasis.store.basis_store import BasisStore
 from polybasis.train.config import Config
 from polybasis.train.distributed import ProcessGroup
 from polybasis.train.fitting import FullBatch, OnEpoch, Task, fit_task, remove_checkpoints
-from polybasis.train.history import History
 from polybasis.train.result_file import Claims, ResultFile
 from polybasis.train.results import Result
 from polybasis.train.source import Source
@@ -142,8 +141,7 @@ def run_job(
         task = MiniBatches(data, split, config, group)
     else:
         task = FullBatch(data, split, config)
-    history = History(config.stopping.epochs, on_epoch)
-    fitted = fit_task(config, task, job.seed, on_epoch=history, checkpoint=checkpoint)
+    fitted = fit_task(config, task, job.seed, on_epoch=on_epoch, checkpoint=checkpoint)
     result: Result = {
         "key": job.key,
         "model": config.model.name,
@@ -165,6 +163,10 @@ def run_job(
     file = model_file(config.model.name)
     if file is not None:
         result["model_file"] = str(file.file)
+    if job.source.kind != "data set":
+        result["data"] = data.dataset_identity
+    if isinstance(data, NodeDataset) and data.schema is not None:
+        result["tables"] = data.schema.to_dict()
     if isinstance(data, BasisStore):
         result |= {"waited": round(fitted.task.waited, 3), "processes": 1 if group is None else group.size}
     assessed = job.source.kind == "tables" and len(split.test) > 0
@@ -174,7 +176,7 @@ def run_job(
         provenance = {name: result[name] for name in ("key", "dataset", "protocol", "split", "seed", "test_score")}
         provenance["data"] = data.dataset_identity
         provenance |= {"model_file": result["model_file"]} if file is not None else {}
-        trained = TrainedModel.of(config, fitted, provenance | history.to_dict())
+        trained = TrainedModel.of(config, fitted, provenance | fitted.history.to_dict())
         if assessed:
             from polybasis.train.assessment import assess
 
@@ -251,8 +253,13 @@ def run_jobs(
 
     def kept() -> str:
         finished = f"{len(file.found)} of {len(wanted)} runs are finished and saved in {results}"
-        resumable = sum(job.has_checkpoint(results) for key, job in wanted.items() if key not in file.found)
-        return finished + (f", {resumable} unfinished with a checkpoint in {checkpoints}" if resumable else "")
+        unfinished = [job for key, job in wanted.items() if key not in file.found]
+        resumable = sum(job.has_checkpoint(results) for job in unfinished)
+        if unfinished and not resumable:
+            runs = "the run" if len(wanted) == 1 else "unfinished runs"
+            return f"{finished}; there is no checkpoint yet, so the same command starts {runs} over"
+        more = f", {resumable} unfinished with a checkpoint in {checkpoints}" if resumable else ""
+        return f"{finished}{more}; run the same command again to resume"
 
     try:
         with noting_interruption(kept):

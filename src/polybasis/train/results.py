@@ -39,14 +39,15 @@ def summary(scores: list[float]) -> dict[str, float]:
 
 
 def summarize(results: list[Result]) -> list[dict[str, Any]]:
-    """One row for each model, data set, protocol and configuration; scores between 0 and 1 are in percent.
+    """One row for each model, data, protocol and configuration; scores between 0 and 1 are in percent.
 
     ``mean``, ``std`` and ``ci95`` summarise the test scores; they are None if there are no test nodes.
     """
     groups: dict[tuple[str, ...], list[Result]] = {}
     for result in results:
         config = json.dumps(result["config"], sort_keys=True)
-        key = (result["model"], result["dataset"], result["preset"], result["protocol"], config)
+        data = str(result.get("data"))
+        key = (result["model"], result["dataset"], result["preset"], result["protocol"], data, config)
         groups.setdefault(key, []).append(result)
     rows = []
     for (model, dataset, preset, *_), group in groups.items():

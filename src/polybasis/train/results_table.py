@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,8 +20,9 @@ TableFormat = Literal["markdown", "latex", "csv"]
 ERRORS = ("log_loss", "rmse", "mae")  # metrics of which less is better; they are not shown in percent
 RUN_KEYS = (
     "key", "model", "dataset", "preset", "protocol", "split", "seed", "metric", "val_score", "test_score", "epochs",
-    "seconds", "threads", "code",
+    "seconds", "threads", "code", "data",
 )  # fmt: skip
+TABLE_OPTIONS = ("id", "target", "drop", "merge")
 
 
 def read_result_files(paths: Iterable[Path]) -> tuple[list[Result], dict[Path, int]]:
@@ -89,7 +90,8 @@ class ResultsTable:
     """The mean test scores of models on data sets.
 
     Attributes:
-        rows: names of the models, followed by the values that differ if a model has several configurations.
+        rows: names of the models, followed by what differs if there are several configurations or versions of the
+            data.
         columns: the data sets.
         cells: by row and column; a model may lack results on a data set.
     """
@@ -195,8 +197,9 @@ def _values(cell: Cell | None) -> tuple[Any, Any, Any]:
 def results_table(results: Sequence[Result], metric: str | None = None) -> ResultsTable:
     """Summarises test scores by model and data set; see :func:`polybasis.train.results.summary`.
 
-    Runs are averaged only if they have the same configuration: a model with several configurations on a data set has a
-    row for each of them, labelled with the preset or the values that differ.
+    Runs are averaged only if they have the same configuration and the same data: a model has a row for each of its
+    configurations and for each version of the data, labelled with the values that differ. Of several runs on the same
+    split with the same seed, which older versions wrote without the identity of the data, each has its own row.
 
     Args:
         results: results of jobs, from one or several files.
@@ -210,12 +213,10 @@ def results_table(results: Sequence[Result], metric: str | None = None) -> Resul
         known = ", ".join(sorted({result["metric"] for result in results})) or "none"
         wanted = "" if metric is None else f" and the metric {metric}"
         raise ValueError(f"no results with a test score{wanted}; found {len(results)} results (metrics: {known})")
-    labels = _row_labels(used)
     scores: dict[tuple[str, Column], list[float]] = {}
-    for result in used:
+    for result, label in zip(used, _row_labels(used), strict=True):
         column = _column(result)
-        score = result["test_score"] * (1 if column.is_error else 100)
-        scores.setdefault((labels[result["model"], _identity(result)], column), []).append(score)
+        scores.setdefault((label, column), []).append(result["test_score"] * (1 if column.is_error else 100))
     cells = {}
     for place, values in scores.items():
         found = summary(values)
@@ -227,28 +228,76 @@ def _column(result: Result) -> Column:
     return Column(result["dataset"], result["protocol"], result["metric"])
 
 
-def _identity(result: Result) -> str:
-    return json.dumps(result["config"], sort_keys=True)
-
-
-def _row_labels(results: Sequence[Result]) -> dict[tuple[str, str], str]:
-    """The label of each model and configuration."""
-    by_column: dict[tuple[str, Column], dict[str, dict[str, Any]]] = {}
+def _row_labels(results: Sequence[Result]) -> list[str]:
+    """The label of the row of each result: its model, and what tells apart results that must not be averaged."""
+    by_model: dict[tuple[str, Column], list[Result]] = {}
+    by_column: dict[Column, list[Result]] = {}
     for result in results:
-        configs = by_column.setdefault((result["model"], _column(result)), {})
-        configs[_identity(result)] = {**_flattened(result["config"]), "preset": result["preset"]}
-    differing: dict[str, set[str]] = {}
-    for (model, _), configs in by_column.items():
-        keys = {key for config in configs.values() for key in config}
-        unequal = {key for key in keys if len({repr(config.get(key)) for config in configs.values()}) > 1}
-        by_preset = len({config["preset"] for config in configs.values()}) == len(configs)
-        differing.setdefault(model, set()).update({"preset"} if unequal and by_preset else unequal)
-    labels = {}
-    for (model, _), configs in by_column.items():
-        for identity, config in configs.items():
-            shown = [f"{key}={_short(config.get(key, 'default'))}" for key in sorted(differing[model])]
-            labels[model, identity] = f"{model} ({', '.join(shown)})" if shown else model
+        by_model.setdefault((result["model"], _column(result)), []).append(result)
+        by_column.setdefault(_column(result), []).append(result)
+    configs: dict[str, set[str]] = {}
+    for (model, _), own in by_model.items():
+        configs.setdefault(model, set()).update(_differing_values(own))
+    data = {column: _differing_data(own) for column, own in by_column.items()}
+    shown = []
+    for result in results:
+        values, facts = _config_facts(result), _data_facts(result)
+        words = [f"{name}={values.get(name, 'default')}" for name in sorted(configs[result["model"]])]
+        shown.append(words + [f"{name}={facts[name]}" for name in sorted(data[_column(result)] & facts.keys())])
+    rows = [(result["model"], *words, _column(result)) for result, words in zip(results, shown, strict=True)]
+    runs = Counter(
+        (row, str(result.get("split")), str(result.get("seed"))) for row, result in zip(rows, results, strict=True)
+    )
+    repeated = {row for (row, *_), count in runs.items() if count > 1}
+    labels = []
+    for result, words, row in zip(results, shown, rows, strict=True):
+        if row in repeated:  # of unknown data
+            words = [*words, f"key={result['key']}"]
+        labels.append(f"{result['model']} ({', '.join(words)})" if words else result["model"])
     return labels
+
+
+def _differing_values(results: Sequence[Result]) -> set[str]:
+    """The configuration values that differ, or the preset if it suffices."""
+    configs = [_config_facts(result) for result in results]
+    unequal = _unequal(configs)
+    by_preset = len({config["preset"] for config in configs}) == _count(configs)
+    return {"preset"} if unequal and by_preset else unequal
+
+
+def _differing_data(results: Sequence[Result]) -> set[str]:
+    """The options of tables that differ, and the hash of the data unless the options suffice."""
+    data = [_data_facts(result) for result in results]
+    options = [{name: value for name, value in facts.items() if name != "data"} for facts in data]
+    suffice = all(options) and _count(options) == _count(data)
+    return _unequal([facts for facts in options if facts]) | (set() if suffice else _unequal(data) & {"data"})
+
+
+def _unequal(several: Sequence[dict[str, str]]) -> set[str]:
+    """The names whose values differ, or that some lack."""
+    names = {name for facts in several for name in facts}
+    return {name for name in names if len({facts.get(name) for facts in several}) > 1}
+
+
+def _count(several: Sequence[dict[str, str]]) -> int:
+    """How many of the dictionaries are different."""
+    return len({tuple(sorted(facts.items())) for facts in several})
+
+
+def _config_facts(result: Result) -> dict[str, str]:
+    facts = {name: _short(value) for name, value in _flattened(result["config"]).items()}
+    return facts | {"preset": result["preset"]}
+
+
+def _data_facts(result: Result) -> dict[str, str]:
+    """The hash of the data and the options with which tables were read; older results have neither."""
+    facts = {"data": str(result.get("data", "unknown")).rpartition("@")[2]}
+    options = result.get("tables")
+    if isinstance(options, dict):
+        for name in TABLE_OPTIONS:
+            value = options.get(name)
+            facts[name] = ("+".join(map(str, value)) if isinstance(value, list) else str(value or "")) or "none"
+    return facts
 
 
 def _flattened(config: dict[str, Any], prefix: str = "") -> dict[str, Any]:

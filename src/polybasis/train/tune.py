@@ -210,7 +210,12 @@ def tune(
     complete = (optuna.trial.TrialState.COMPLETE,)
     done = (optuna.trial.TrialState.COMPLETE, optuna.trial.TrialState.PRUNED)
     count = 0
-    with noting_interruption(lambda: f"{count} of {search.trials} trials are finished and saved in {search.study}"):
+
+    def kept() -> str:
+        finished = f"{count} of {search.trials} trials are finished and saved in {search.study}"
+        return f"{finished}; run the same command again to resume"
+
+    with noting_interruption(kept):
         while (count := len(study.get_trials(deepcopy=False, states=done))) < search.trials:
             study.sampler = _sampler(study, count, search.known, seed)
             trial = study.ask()

@@ -4,8 +4,8 @@
     python benchmarks/fraud_tables.py fraud --next-week
 
 This writes ``fraud/week1`` and ``fraud/week2``. Each has ``edges`` (ten weighted payments for each user, some pairs
-repeatedly), ``users`` (40 numeric, categorical and boolean columns with gaps), ``labels`` (3 % of the users) and
-``truth`` (all users, to score against). The second week has 5 % new users, another tenth of the payments and slightly
+repeatedly), ``users`` (40 numeric, categorical and boolean columns with gaps), ``labels`` (3% of the users) and
+``truth`` (all users, to score against). The second week has 5% new users, another tenth of the payments and slightly
 changed columns. From raw files to scores:
 
     polybasis train --edges fraud/week1/edges.csv --merge sum --features fraud/week1/users.csv \
@@ -48,7 +48,7 @@ GAPS = 0.06  # share of empty cells
 
 
 class Population:
-    """The users and payments of both weeks; the last 5 % of the users are new in the second week.
+    """The users and payments of both weeks; the last 5% of the users are new in the second week.
 
     Args:
         users: number of users in the first week.

@@ -108,8 +108,8 @@ for name, model in models.items():
     trained[name] = classifier
 
 # %%
-# A single split says little: with 160 test nodes, a model with a true accuracy of 80 % scores anywhere between 74 and
-# 86 % by chance. So compare means over splits, with their 95 % intervals by Student's t:
+# A single split says little: with 160 test nodes, a model with a true accuracy of 80% scores anywhere between 74 and
+# 86% by chance. So compare means over splits, with their 95% intervals by Student's t:
 
 from scipy.stats import t
 
@@ -128,7 +128,7 @@ for name in models:
 # score would be biased: the maximum of seven noisy numbers is too high.
 
 chosen = max(models, key=lambda name: np.mean(validation[name]))
-print(f"chosen on validation nodes: {chosen}, test accuracy {interval(test[chosen])} %")
+print(f"chosen on validation nodes: {chosen}, test accuracy {interval(test[chosen])}%")
 
 # %%
 # The other test scores only serve to show whether the choice mattered. All models use the same splits, so compare them

@@ -14,7 +14,7 @@ probabilities are calibrated, and score next week's users, first from the comman
 #
 # You need a table of **edges** (who paid whom, and how much), a table of **features** (what is known about each user),
 # and a table of **labels** for the users that have been reviewed. If you have such files, skip this block. It generates
-# an example with 3,000 users, of whom 12 % are fraudulent and 10 % have been reviewed. As in real data, some cells are
+# an example with 3,000 users, of whom 12% are fraudulent and 10% have been reviewed. As in real data, some cells are
 # empty.
 
 import numpy as np
@@ -107,8 +107,8 @@ polybasis train --edges payments-week1.csv --merge sum \\
 
 # %%
 # Read the output from the top. First, it shows how polybasis interpreted your files. If a guess is wrong, correct it
-# with a flag such as ``--id`` or ``--target``. The model then trains on 60 % of the reviewed users, keeps the epoch
-# with the best score on another 20 %, and is tested once on the remaining 20 %.
+# with a flag such as ``--id`` or ``--target``. The model then trains on 60% of the reviewed users, keeps the epoch
+# with the best score on another 20%, and is tested once on the remaining 20%.
 #
 # Your own files will look different. The usual obstacles are:
 #
@@ -134,8 +134,8 @@ polybasis train --edges payments-week1.csv --merge sum \\
 #    gives the rare class as much weight in the loss as the common one.
 #
 # ``--calibrate auto``
-#    calibrates the probabilities on the validation users. Of the users with a calibrated probability of 30 %, about 30
-#    % should turn out to be fraudulent.
+#    calibrates the probabilities on the validation users. Of the users with a calibrated probability of 30%,
+#    about 30% should turn out to be fraudulent.
 #
 # ``--threshold cost=1,10``
 #    sets the probability from which *yes* is predicted so that the cost is lowest if a missed fraud costs ten times as
@@ -232,8 +232,8 @@ print("predictions that differ:", different.sum())
 # the fraud among the first: this is the upper figure. A multilayer perceptron on the same columns shows how much the
 # payments add.
 #
-# *Is 30 % really 30 %?* Group the users into bins by predicted probability, and compare each bin with the observed
-# frequency of fraud. In the lower figure, the dots should lie on the diagonal. The bars are 95 % intervals, and the
+# *Is 30% really 30%?* Group the users into bins by predicted probability, and compare each bin with the observed
+# frequency of fraud. In the lower figure, the dots should lie on the diagonal. The bars are 95% intervals, and the
 # numbers count the users.
 
 from polybasis.report.figures import COLOURS, figure

@@ -162,7 +162,7 @@ class GraphFilter(Parameters):
     def plot(self, ax: Axes | None = None, *, energy: bool = True) -> Axes:
         """Plots the response over the spectral density of the input signals of the fit.
 
-        Hatched parts of the spectrum hold less than 0.1 % of the energy. There, the fit does not determine the
+        Hatched parts of the spectrum hold less than 0.1% of the energy. There, the fit does not determine the
         response, which is extrapolated.
 
         Args:

@@ -92,9 +92,9 @@ class NodeEstimator(Parameters, ABC):
             graph: the graph, N nodes.
             X: features, (N, F).
             y: targets, (N,). None, NaN and ``pd.NA``, and -1 for classes, mark unknown targets.
-            train_mask: the training nodes: boolean, (N,), or node indices; by default 75 % of the nodes with a known
+            train_mask: the training nodes: boolean, (N,), or node indices; by default 75% of the nodes with a known
                 target, stratified.
-            val_mask: the validation nodes, in the same form; by default the other 25 %.
+            val_mask: the validation nodes, in the same form; by default the other 25%.
             sample_weight: non-negative weight of each node in the loss, (N,); by default 1.
             on_epoch: called after every epoch. It may raise :class:`polybasis.StopTraining` to end training and keep
                 the best model so far.

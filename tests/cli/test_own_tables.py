@@ -64,7 +64,7 @@ def test_the_plan_and_the_advice_are_printed(run: Run, tables: dict[str, Path]) 
     assert "model: optbasisgnn, 64 channels, degree 3; at most 60 epochs, patience 200" in lines
     assert "split: 360 training, 120 validation and 120 test nodes; of class 'yes' 45, 15 and 15" in lines
     assert (
-        "metric: roc_auc, because only 12 % of the labelled nodes are of class 'yes'; change it with --metric" in lines
+        "metric: roc_auc, because only 12% of the labelled nodes are of class 'yes'; change it with --metric" in lines
     )
     assert any("only 15 validation nodes are of class 'yes'" in line for line in lines)
     advice = [line for line in lines if line.startswith("next: ")]

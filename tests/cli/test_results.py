@@ -21,7 +21,7 @@ def test_results_of_training_as_tables(run: Run, tmp_path: Path) -> None:
     assert outcome.stderr == "runs/gcn.jsonl: 1 line is damaged or not results of training; skipped\n"
     lines = outcome.stdout.splitlines()
     assert lines[0] == "| model | csbm |"
-    assert lines[-1] == "Test accuracy in percent: mean ± 95 % interval (Student's t) over 3 runs."
+    assert lines[-1] == "Test accuracy in percent: mean ± 95% interval (Student's t) over 3 runs."
     summary = json.loads(run("train", "csbm", "--model", "mlp", *flags[:4], "--results", files[0], "--json").stdout)
     (row,) = summary["summary"]
     assert f"{row['mean']:.2f} ± {row['ci95']:.2f}" in lines[2]

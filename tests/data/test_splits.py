@@ -40,7 +40,7 @@ def test_a_split_depends_on_the_seed_only(protocol: str) -> None:
 
 
 def test_per_class_takes_as_many_training_nodes_from_each_class() -> None:
-    """60 % of 88 nodes over three classes is 18 each; the small class goes into training whole."""
+    """60% of 88 nodes over three classes is 18 each; the small class goes into training whole."""
     data = dataset()
     split = data.split("per-class", 0)
     assert torch.bincount(data.y[split.train]).tolist() == [18, 18, 8]

@@ -93,8 +93,8 @@ def test_weights_are_part_of_the_fingerprint() -> None:
     ("y", "classes", "reason"),
     [
         ([0, 1] * 10, ("a", "b"), "because the classes are about equally frequent"),
-        ([0] * 19 + [1], ("a", "b"), "because only 5 % of the labelled nodes are of class 'b'"),
-        ([0] * 10 + [2] * 9 + [1], ("a", "b", "c"), "because only 5 % of the labelled nodes are of class 'b'"),
+        ([0] * 19 + [1], ("a", "b"), "because only 5% of the labelled nodes are of class 'b'"),
+        ([0] * 10 + [2] * 9 + [1], ("a", "b", "c"), "because only 5% of the labelled nodes are of class 'b'"),
         ([0.5] * 20, (), "because the target is a number"),
         ([[0, 1]] * 20, ("a", "b"), "because a node may have several labels"),
     ],

@@ -257,7 +257,7 @@ SENTENCES: list[tuple[Path, str, Callable[[], Sequence[str]]]] = [
     (PAGE, r"five LINKX models, `auto` is above on (\w+)", lambda: above_linkx("auto", "linkx-5")[:1]),
     (
         PAGE,
-        rf"OptBasisGNN trained on twenty other campuses has {POINTS} % .+? alone {POINTS} %; (\w+) of (\w+) models",
+        rf"OptBasisGNN trained on twenty other campuses has {POINTS}% .+? alone {POINTS}%; (\w+) of (\w+) models",
         across_campuses,
     ),
     (

@@ -113,7 +113,7 @@ def test_only_the_optimal_basis_has_condition_number_one() -> None:
 
 @pytest.mark.slow
 def test_backtracking_bounds_the_rise_of_the_loss() -> None:
-    """A bounded recurrence with backtracking rises by less than 1 % and ends below the plain Favard basis."""
+    """A bounded recurrence with backtracking rises by less than 1% and ends below the plain Favard basis."""
     problem = build_problem(synthetic_images(2))
     variants = {variant.name: variant for variant in VARIANTS}
     plain = train_variant(variants["favard"], problem, epochs=1500)

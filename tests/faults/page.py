@@ -142,7 +142,7 @@ def _cost(lines: list[dict[str, Any]]) -> list[str]:
             line["case"],
             *(f"{1e3 * seconds:,.0f}" for seconds in (*line["seconds"], *line["processor"])),
             f"{1e3 * line['verification']:.2f}",
-            f"{100 * line['verification'] / line['processor'][0]:.2f} %",
+            f"{100 * line['verification'] / line['processor'][0]:.2f}%",
         ]
         for line in lines
     ]

@@ -172,8 +172,8 @@ def test_the_report_in_a_browser(report: Path, width: int, mode: str, tmp_path: 
     assert found["escaped"] is None
 
     start, strict, permissive = found["explorer"]
-    assert permissive[0].endswith("(100 %)")
-    assert permissive[1:3] == ["100 %", "0"]
+    assert permissive[0].endswith("(100%)")
+    assert permissive[1:3] == ["100%", "0"]
     assert len({start[3], strict[3], permissive[3]}) == 3
     assert found["cell"][0].startswith(f"{found['cell'][1]} nodes (")
     assert f"class: {NAMES[0]}" in found["cell"][0]

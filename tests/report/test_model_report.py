@@ -93,7 +93,7 @@ def test_scores_are_those_of_the_assessment(page: str, own_model: TrainedModel) 
     found = Assessment.from_dict(own_model.provenance["assessment"])
     text = text_of(page)
     interval = f"{found.score.low:.4f} to {found.score.high:.4f}"
-    assert f"its ROC AUC is {found.score.value:.4f} (95 % interval {interval})" in text
+    assert f"its ROC AUC is {found.score.value:.4f} (95% interval {interval})" in text
     rows = cells(page, "Comparison with models that ignore the graph")
     assert rows[1] == ["this model", f"{found.score.value:.4f} {interval}", ""]
     for row, item in zip(rows[2:], found.baselines, strict=True):

@@ -121,7 +121,7 @@ def test_a_model_that_does_not_beat_a_baseline_is_named() -> None:
     constant, linear = assess(untrained, columns, columns.split("random"), resamples=200).warnings
     assert re.fullmatch(
         r"The model is not clearly better than a constant prediction: test accuracy 0\.\d{4} against 0\.\d{4}, and the "
-        r"difference may be due to chance \(95 % interval [+-]0\.\d{4} to [+-]0\.\d{4}\)\.",
+        r"difference may be due to chance \(95% interval [+-]0\.\d{4} to [+-]0\.\d{4}\)\.",
         constant,
     )
     assert linear.startswith("The model is worse than a linear model of the columns, which ignores the graph: test acc")

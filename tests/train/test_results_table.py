@@ -63,7 +63,7 @@ def test_markdown() -> None:
         "| --- | ---: | ---: |\n"
         "| gcn | **75.00 ± 63.53** |  |\n"
         "| mlp | 60.00 ± 0.00 | 25.00 ± 0.00 |\n\n"
-        "Test accuracy in percent: mean ± 95 % interval (Student's t) over 2 runs.\n"
+        "Test accuracy in percent: mean ± 95% interval (Student's t) over 2 runs.\n"
     )
 
 

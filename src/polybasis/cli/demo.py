@@ -65,7 +65,7 @@ def _classification(out: Path, splits: int) -> Page:
     page.text(
         "polybasis demo wrote this page without downloading any data. The graph is synthetic (contextual stochastic "
         "block model): a thousand nodes in two classes, with edges that mostly join different classes. The table shows "
-        f"the test accuracy of four models over {splits} random splits with its 95 % interval."
+        f"the test accuracy of four models over {splits} random splits with its 95% interval."
     )
     page.table(
         ["model", "test accuracy, %"],

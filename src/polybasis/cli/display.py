@@ -122,7 +122,7 @@ def print_assessment(result: Result) -> None:
 
     found = Assessment.from_dict(result["assessment"])
     table = Table(f"{metric_name(found.metric)}, {found.nodes:,} test nodes")
-    for column in ("score", "95 % interval", "advantage of the model"):
+    for column in ("score", "95% interval", "advantage of the model"):
         table.add_column(column, justify="right", no_wrap=True)
     table.add_row("model", f"{found.score.value:.4f}", f"{found.score.low:.4f} to {found.score.high:.4f}", "")
     for baseline in found.baselines:

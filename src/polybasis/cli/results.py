@@ -29,7 +29,7 @@ def results(
 ) -> None:
     """Print a table of results: one row for each model, one column for each data set.
 
-    A cell has the mean test score and its 95 % interval; the best mean of each column is bold. A model with several
+    A cell has the mean test score and its 95% interval; the best mean of each column is bold. A model with several
     configurations, or on several versions of your own data, has a row for each of them.
 
     Examples:

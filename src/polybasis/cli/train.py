@@ -76,7 +76,7 @@ def train(
     --model auto trains a portfolio of models on each split, compares them on the validation nodes and trains the
     best one. All candidates are listed in a file next to the results.
 
-    For your own tables, 20 % of the labelled nodes are held out for testing. The test score is printed with its 95 %
+    For your own tables, 20% of the labelled nodes are held out for testing. The test score is printed with its 95%
     interval, next to those of a constant prediction and of a linear model of the columns.
 
     Examples:

@@ -113,8 +113,8 @@ class LabelledNodes:
     def split(self, protocol: str | None = None, seed: int = 0) -> Split:
         """Splits the labelled nodes into training, validation and test nodes.
 
-        ``per-class`` draws the same number of training nodes from every class, 60 % of N divided by the number of
-        classes, and 20 % of N for validation from the rest. If a class is smaller than its share, all of its nodes
+        ``per-class`` draws the same number of training nodes from every class, 60% of N divided by the number of
+        classes, and 20% of N for validation from the rest. If a class is smaller than its share, all of its nodes
         become training nodes. The class is then never tested, and scores on very imbalanced data (actor, texas) do not
         include it. Published results use this protocol. Without classes, ``per-class`` and ``stratified`` are the same
         as ``random``.

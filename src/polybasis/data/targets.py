@@ -22,7 +22,7 @@ from polybasis.data.metrics import Metric, TargetKind
 if TYPE_CHECKING:
     from polybasis.data.dataset import LabelledNodes
 
-BALANCED = 0.4  # the smallest class of a balanced target has this part of an equal share: 20 % of two classes
+BALANCED = 0.4  # the smallest class of a balanced target has this part of an equal share: 20% of two classes
 
 
 def target_kind(y: Tensor) -> TargetKind:
@@ -76,10 +76,10 @@ def check_target(y: Tensor) -> None:
 def default_metric(y: Tensor, classes: int) -> Metric:
     """Returns the default metric for a target, depending on its balance.
 
-    If one of two classes has less than 20 % of the nodes, the metric is ``roc_auc``. Unlike accuracy, it does not
+    If one of two classes has less than 20% of the nodes, the metric is ``roc_auc``. Unlike accuracy, it does not
     reward predicting a single class. Unlike ``average_precision``, it does not depend on the fraction of positive nodes
     and varies less between samples with few of them. With more classes, the metric is ``balanced_accuracy`` if the
-    smallest class has less than 40 % of an equal share.
+    smallest class has less than 40% of an equal share.
 
     Args:
         y: the target of every node.
@@ -113,4 +113,4 @@ def metric_reason(data: LabelledNodes) -> str:
     if default_metric(data.y, data.num_classes) == "accuracy":
         return "because the classes are about equally frequent"
     share, rarest = float(counts.min() / counts.sum()), str(data.classes[int(counts.argmin())])
-    return f"because only {100 * share:.2g} % of the labelled nodes are of class {rarest!r}"
+    return f"because only {100 * share:.2g}% of the labelled nodes are of class {rarest!r}"

@@ -198,7 +198,7 @@ def readme(results: dict[str, dict[str, list[Result]]]) -> str:
         difference = paired_difference(means[TOGETHER], means[ALONE])
         totals.append([row, *overall, f"{difference}", f"{found[TOGETHER][0]['seconds']:.0f}"])
     parts.append(
-        "Mean over the eight campuses. The 95 % interval of the paired difference is over campuses.\n\n"
+        "Mean over the eight campuses. The 95% interval of the paired difference is over campuses.\n\n"
         + markdown_table(["model", "20 others", "alone", "paired difference", "seconds to train on 20"], totals)
     )
     return "\n\n".join(parts)

@@ -59,7 +59,7 @@ def paired_section(rows: Rows, fresh: Rows, folder: Path) -> list[str]:
         markdown_table(header, lines),
         "",
         "FavardGNN and OptBasisGNN use their published hyperparameters. Differences are paired by split and given with "
-        "their 95 % t interval; *ahead* and *behind* mean that the interval excludes zero. p is two-sided and adjusted "
+        "their 95% t interval; *ahead* and *behind* mean that the interval excludes zero. p is two-sided and adjusted "
         "by Holm's method for the ten comparisons of its column. The baseline is the tuned one with the highest mean "
         "test score on the first twenty splits, a choice that favours it there; it was fixed before the fresh splits "
         f"({fresh_splits.SPLITS[0]} to {fresh_splits.SPLITS[-1]}) were run. Splits of one graph overlap, so all "

@@ -99,7 +99,7 @@ def agreement_section(compared: list[Row], rows: Rows, folder: Path) -> list[str
         markdown_table(["model", *DATASETS], lines),
         "",
         f"Each cell shows the difference from the paper's mean. {VERDICTS} The paper's interval is the larger side of "
-        "a 95 % bootstrap interval over 20 splits, as in the authors' code, and is treated as 1.96 standard errors. "
+        "a 95% bootstrap interval over 20 splits, as in the authors' code, and is treated as 1.96 standard errors. "
         "Hyperparameters are the published ones if available, and otherwise tuned (marked t).",
         "",
         "![Our means against the paper's, with both intervals](agreement.png)",

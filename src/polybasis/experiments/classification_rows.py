@@ -42,5 +42,5 @@ class Rows:
 
 
 def score(row: Row | None) -> str:
-    """Mean and 95 % interval; empty without results."""
+    """Mean and 95% interval; empty without results."""
     return "" if row is None else f"{row['mean']:.2f} ± {row['ci95']:.2f}"

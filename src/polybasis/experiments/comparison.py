@@ -11,7 +11,7 @@ from polybasis.train.results import Difference, Result, summarize, welch_differe
 Row = dict[str, Any]
 HEADER = ["model", "preset", "splits", "ours", "paper", "difference", "verdict", "validation", "epochs", "s"]
 VERDICTS = (
-    "The verdict states whether the 95 % interval of the difference between the two means (Welch) is *above* zero, "
+    "The verdict states whether the 95% interval of the difference between the two means (Welch) is *above* zero, "
     "contains it (*agrees*), or is *below* it."
 )
 

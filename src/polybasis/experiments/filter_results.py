@@ -251,7 +251,7 @@ def _convergence_section(rows: list[Row]) -> list[str]:
         "*Rise* is the largest relative increase of a sample's loss above its running minimum after epoch 100 "
         "(minimum, median and maximum over the samples). *Lowest* and *final MSE* are means over the samples. The last "
         "column counts the samples whose final MSE exceeds the lowest MSE of `favard` in any epoch. A rise of at most "
-        "0.5 % is the limit that backtracking imposes (`slack` = 0.005), not a property of the basis.",
+        "0.5% is the limit that backtracking imposes (`slack` = 0.005), not a property of the basis.",
         "",
         markdown_table(header, lines),
     ]

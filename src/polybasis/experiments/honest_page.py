@@ -31,13 +31,13 @@ def readme(results: Rows, of_the_paper: list[Result] | None = None) -> str:
     datasets = [*known, *sorted(found - set(known))]
     parts = [
         "# Filters against strong baselines\n\n"
-        "Mean test score in percent with a 95 % confidence interval over splits (Student's t); no interval with fewer "
+        "Mean test score in percent with a 95% confidence interval over splits (Student's t); no interval with fewer "
         "than three splits. All models are trained and tested on the same splits.\n\n"
         "- `residual-*` rows share one backbone: blocks of normalisation, filter and MLP with a skip connection. Each "
         "row is tuned separately, so rows may also differ in other hyperparameters.\n"
         "- `auto` selects and trains a model within 60 seconds. The result may be an ensemble of up to five models. "
         "Its seconds per run exclude the selection.\n"
-        "- *Above* and *below* mean that the 95 % interval of the paired difference excludes zero. Intervals are not "
+        "- *Above* and *below* mean that the 95% interval of the paired difference excludes zero. Intervals are not "
         "corrected for multiple comparisons.\n"
         "- Seconds per run are for one thread. Other programs were running, so they are accurate to a factor of two or "
         "three at best.\n\n"

@@ -10,7 +10,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-# Splits or seeds of a table, and how to obtain the standard error of a mean from its uncertainty. The 95 % interval of
+# Splits or seeds of a table, and how to obtain the standard error of a mean from its uncertainty. The 95% interval of
 # the node classification table is the larger distance of a bootstrap interval's ends (1,000 resamples of the mean,
 # percentiles 2.5 and 97.5) from the mean, as in the authors' train_models.py; it is taken as 1.96 standard errors.
 REPETITIONS = {"node-classification": 20, "large-heterophilous": 5, "large-citation": 10}
@@ -30,7 +30,7 @@ def table(name: str) -> dict[str, Any]:
 
     Returns:
         Mean and uncertainty by row and column, as in ``table["mlp"]["chameleon"]``; by row for ``filter-learning``.
-        The uncertainty is a 95 % interval, a standard error or a standard deviation; ``paper.toml`` says which.
+        The uncertainty is a 95% interval, a standard error or a standard deviation; ``paper.toml`` says which.
 
     Raises:
         KeyError: if the paper has no such table.

@@ -132,9 +132,9 @@ def _explorer(name: str, found: Decisions, used: float) -> str:
     n, k = int(flagged[at]), int(hits[at])
     values = [
         ("threshold", "threshold", f"{thresholds[at]:.4g}"),
-        ("flagged", "nodes flagged", f"{n:,} ({100 * n / found.nodes:.3g} %)"),
-        ("precision", f"precision: flagged nodes of class {name}", f"{100 * k / n:.3g} %"),
-        ("recall", f"recall: nodes of class {name} that are flagged", f"{100 * k / found.positives:.3g} %"),
+        ("flagged", "nodes flagged", f"{n:,} ({100 * n / found.nodes:.3g}%)"),
+        ("precision", f"precision: flagged nodes of class {name}", f"{100 * k / n:.3g}%"),
+        ("recall", f"recall: nodes of class {name} that are flagged", f"{100 * k / found.positives:.3g}%"),
         ("wrong", "flagged wrongly", f"{n - k:,}"),
         ("missed", f"nodes of class {name} missed", f"{found.positives - k:,}"),
     ]
@@ -177,7 +177,7 @@ def add_calibration(page: Page, part: ScoredNodes) -> None:
             confidence, outcomes, what = probabilities.max(axis=1), likely == part.y.numpy(), "the most probable class"
         found = Reliability.of(confidence, outcomes)
         notes = [
-            f"{n:,} {counted}, 95 % interval {low:.3f} to {high:.3f}"
+            f"{n:,} {counted}, 95% interval {low:.3f} to {high:.3f}"
             for n, low, high in zip(found.counts, found.low, found.high, strict=True)
         ]
         bounds = Series(
@@ -198,7 +198,7 @@ def add_calibration(page: Page, part: ScoredNodes) -> None:
             title="Calibration curve", xlabel="mean predicted probability", ylabel="observed frequency",
             x=(0, top), y=(0, top), nearest=True,
             series=[Series(name="", x=[0, 1], y=[0, 1], colour=GREY, dashed=True), *series],
-            caption=f"Bins with equal numbers of {part.where} and 95 % intervals. Probabilities on the dashed line "
+            caption=f"Bins with equal numbers of {part.where} and 95% intervals. Probabilities on the dashed line "
             f"are correct on average. {method}",
         ),
         Chart(

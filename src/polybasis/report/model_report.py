@@ -106,7 +106,7 @@ def _add_headline(page: Page, trained: TrainedModel, parts: list[ScoredNodes], f
         if kept is not None:
             text += f" The epoch with the {kept} on {len(parts[1]):,} validation nodes was kept."
     page.text(text)
-    interval = f"(95 % interval {value_text(metric, score.low)} to {value_text(metric, score.high)})"
+    interval = f"(95% interval {value_text(metric, score.low)} to {value_text(metric, score.high)})"
     unseen = ", which were not used in training," if best.where == "test nodes" else ","
     page.text(
         f"On {len(best):,} {best.where}{unseen} its {metric_name(metric)} is "

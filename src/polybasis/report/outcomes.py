@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BINS = 10
-Z95 = 1.959964  # 97.5 % quantile of the normal distribution
+Z95 = 1.959964  # 97.5% quantile of the normal distribution
 
 
 class Decisions:
@@ -84,7 +84,7 @@ class Reliability:
     Attributes:
         predicted: mean probability in each bin.
         observed: share of positive outcomes.
-        low, high: Wilson's 95 % interval of that share.
+        low, high: Wilson's 95% interval of that share.
         counts: numbers of nodes.
     """
 
@@ -106,7 +106,7 @@ class Reliability:
 
 
 def wilson_interval(share: FloatArray, counts: IntArray) -> tuple[FloatArray, FloatArray]:
-    """Wilson's 95 % interval of a share of some number of nodes (Wilson, 1927)."""
+    """Wilson's 95% interval of a share of some number of nodes (Wilson, 1927)."""
     weight = Z95**2 / counts
     centre = (share + weight / 2) / (1 + weight)
     reach = np.sqrt(weight * (share * (1 - share) + weight / 4)) / (1 + weight)

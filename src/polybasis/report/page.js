@@ -212,7 +212,7 @@
       if (!cell) return tip.hide();
       const row = cell.parentElement, counts = [...row.querySelectorAll("td")].map(other => +other.dataset.n);
       const total = counts.reduce((a, b) => a + b, 0), actual = row.querySelector("th").textContent;
-      const share = total ? ` (${(100 * cell.dataset.n / total).toFixed(1)} % of ${total.toLocaleString("en")})` : "";
+      const share = total ? ` (${(100 * cell.dataset.n / total).toFixed(1)}% of ${total.toLocaleString("en")})` : "";
       const place = cell.getBoundingClientRect(), own = frame.getBoundingClientRect();
       const lines = [`${(+cell.dataset.n).toLocaleString("en")} nodes${share}`, `class: ${actual}`, `predicted: ${head[cell.cellIndex - 1]}`];
       tip.show(lines, place.left - own.left + place.width / 2, place.top - own.top);
@@ -222,7 +222,7 @@
 
   function setUpExplorer(explorer) {
     const data = JSON.parse(explorer.dataset.decisions), slider = explorer.querySelector("input");
-    const percent = share => `${(100 * share).toPrecision(3)} %`, count = n => n.toLocaleString("en");
+    const percent = share => `${(100 * share).toPrecision(3)}%`, count = n => n.toLocaleString("en");
     slider.addEventListener("input", () => {
       const i = +slider.value, flagged = data.flagged[i], hits = data.hits[i];
       const values = {

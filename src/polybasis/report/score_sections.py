@@ -37,7 +37,7 @@ def add_scores(page: Page, parts: Sequence[ScoredNodes], found: Assessment | Non
     page.table(["", *((part.where, f"{len(part):,}") for part in parts)], rows)
     first = metrics[0]
     meaning = metric_meaning(first, parts[-1].names if parts[-1].trained.target == "classification" else ())
-    page.text(f"Figures in small type are 95 % bootstrap intervals. {metric_heading(first)} is {meaning}.", "note")
+    page.text(f"Figures in small type are 95% bootstrap intervals. {metric_heading(first)} is {meaning}.", "note")
     decisions = {"calibration": parts[-1].trained.calibration, "threshold": parts[-1].trained.threshold}
     later = [name for name, decision in decisions.items() if decision is not None]
     if later:

@@ -26,7 +26,7 @@ LEVEL = 0.95
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value with the ends of its 95 % interval."""
+    """A value with the ends of its 95% interval."""
 
     value: float
     low: float
@@ -183,5 +183,5 @@ def _warning(comparison: Comparison, score: Estimate, metric: Metric) -> str:
     low, high = (value_text(metric, end, "+") for end in (comparison.advantage.low, comparison.advantage.high))
     return (
         f"The model is not clearly better than {what}: {scores}, and the difference may be due to chance "
-        f"(95 % interval {low} to {high})."
+        f"(95% interval {low} to {high})."
     )

@@ -25,7 +25,7 @@ from polybasis.nn.models.model import Model
 from polybasis.train.config import Config
 from polybasis.train.config_sections import LossConfig
 
-HUBER = 1.345  # 95 % efficiency for Gaussian residuals of unit variance (Huber, 1964)
+HUBER = 1.345  # 95% efficiency for Gaussian residuals of unit variance (Huber, 1964)
 NORMAL_MAD = 1.4826  # standard deviation of a Gaussian in median absolute deviations
 
 

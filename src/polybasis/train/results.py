@@ -24,7 +24,7 @@ def read_results(path: Path) -> list[Result]:
 
 
 def summary(scores: list[float]) -> dict[str, float]:
-    """Mean, standard deviation and half-width of the 95 % confidence interval (Student's t)."""
+    """Mean, standard deviation and half-width of the 95% confidence interval (Student's t)."""
     values = np.asarray(scores)
     if len(values) < 2:
         return {"mean": float(values.mean()), "std": 0.0, "ci95": 0.0}
@@ -75,7 +75,7 @@ Verdict = Literal["above", "agrees", "below"]
 
 @dataclass(frozen=True)
 class Difference:
-    """A difference between two means with its 95 % confidence interval.
+    """A difference between two means with its 95% confidence interval.
 
     Attributes:
         mean: the difference, in percentage points.

@@ -75,7 +75,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Cell:
-    """Mean test score, half-width of its 95 % interval (0 for a single run) and number of runs.
+    """Mean test score, half-width of its 95% interval (0 for a single run) and number of runs.
 
     Scores are in percent, errors are not.
     """
@@ -120,7 +120,7 @@ class ResultsTable:
         what = metrics.pop() if len(metrics) == 1 else "score"
         percent = "" if any(column.is_error for column in self.columns) else " in percent"
         number = f"over {runs.pop()} runs" if len(runs) == 1 else "with the number of runs in parentheses"
-        return f"Test {what}{percent}: mean ± 95 % interval (Student's t) {number}."
+        return f"Test {what}{percent}: mean ± 95% interval (Student's t) {number}."
 
     def _labels(self) -> list[str]:
         """Names of the columns: the data set, and its metric and protocol where they differ."""
@@ -350,7 +350,7 @@ LATEX = {
 def escape_latex(text: str) -> str:
     r"""Escapes characters that LaTeX would interpret.
 
-    >>> print(escape_latex("50 % of a_b"))
+    >>> print(escape_latex("50% of a_b"))
     50 \% of a\_b
     """
     return "".join(LATEX.get(c, c) for c in " ".join(text.split()))

@@ -220,7 +220,12 @@ SENTENCES: list[tuple[Path, str, Callable[[], Sequence[str]]]] = [
         r"it loses (\d+) and (\d+) points to the best shallow filter",
         lambda: [f"{-quoted.gain(name):.0f}" for name in SMALLEST],
     ),
-    (PAGE, r"not significantly different on any data set except (.+?), where the (.+?) is ahead", where_filters_differ),
+    (
+        PAGE,
+        r"not significantly different on any data set except (.+?), where the (.+?) is ahead, "
+        r"and (.+?), where the (.+?) is ahead",
+        where_filters_differ,
+    ),
     (
         PAGE,
         r"Favard network is (\w+) the published mean, and its interval (\w+) it",

@@ -71,7 +71,7 @@ def test_latex() -> None:
     results = [result("my_model", "50%", i, s) for i, s in enumerate((0.7, 0.8, 0.9))]
     results += [result("mlp", "50%", 0, 0.9), result("mlp", "b", 0, 0.5, metric="roc-auc")]
     lines = results_table(results).render("latex").splitlines()
-    assert lines[0].startswith("% Test score in percent: mean $\\pm$ 95 \\% interval")
+    assert lines[0].startswith("% Test score in percent: mean $\\pm$ 95\\% interval")
     assert lines[1:] == [
         r"\begin{tabular}{lrr}",
         r"\toprule",

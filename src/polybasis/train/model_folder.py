@@ -69,7 +69,7 @@ def load_definition(document: dict[str, Any], given: str | Path | None) -> None:
     name, sha256 = document["config"]["model"]["name"], document["config"]["model"].get("sha256")
     if sha256 is None:
         if given is not None:
-            raise ValueError(f"{name} is not defined in a file; omit the model file {given}")
+            raise ValueError(f"{name} is not defined in a file; omit --model-file {given} (model_file in Python)")
         return
     if given is not None:
         if read_source(Path(given))[1] != sha256:

@@ -351,6 +351,6 @@ def escape_latex(text: str) -> str:
     r"""Escapes characters that LaTeX would interpret.
 
     >>> print(escape_latex("50% of a_b"))
-    50 \% of a\_b
+    50\% of a\_b
     """
     return "".join(LATEX.get(c, c) for c in " ".join(text.split()))

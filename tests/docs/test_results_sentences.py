@@ -244,13 +244,13 @@ SENTENCES: list[tuple[Path, str, Callable[[], Sequence[str]]]] = [
     (PAGE, r"features on all ten splits are within (\w+) points", lambda: [WORDS[math.ceil(validation_range())]]),
     (
         PAGE,
-        rf"is {POINTS} points below the single model .+? in the mean over (\d+) graphs. "
+        rf"is {POINTS} points below the single model .+? in the mean over (\d+) graphs. .+? "
         r"It is more than three points below only on (\w+) \((.+?)\)",
         auto_on_unseen_graphs,
     ),
     (
         README,
-        rf"{POINTS} points below the tuned model .+? in the mean over (\d+) graphs that had no part",
+        rf"{POINTS} points below the single model .+? in the mean over (\d+) graphs that had no part",
         lambda: auto_on_unseen_graphs()[:2],
     ),
     (PAGE, rf"encoded, as `auto` does by default, it is {POINTS} points below", auto_with_encoding),

@@ -15,7 +15,9 @@ CODE = ("src", "native")
 def git(folder: Path, *arguments: str) -> str | None:
     """The output of a git command in a folder; None if it fails or git is not installed."""
     try:
-        done = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            ["git", "--no-optional-locks", "-C", str(folder), *arguments], capture_output=True, text=True, check=False
+        )
     except OSError:
         return None
     return done.stdout if done.returncode == 0 else None
